@@ -1,0 +1,82 @@
+"""A series' policy, and a dream as its row says it: what is given to a step before it starts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, Final, Literal
+
+from yume.ids import DreamId, LessonSetId, SeriesId, TaxonomyId
+
+Mode = Literal["report_only", "gated", "auto"]
+Language = Literal["en", "zh"]
+Trigger = Literal["callback", "schedule", "manual", "release", "replay"]
+Status = Literal["collecting", "queued", "running", "parked", "finished", "failed", "cancelled"]
+Result = Literal["published", "no_change", "report_only", "held", "no_signal", "replayed", "cancelled"]
+
+REQUESTED: Final = "s0_requested"  # sorts before the name of every step
+PATIENCE: Final = timedelta(hours=24)  # a dream that has not finished by then has failed
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """A stream of similar tasks that shares one slot; `external_id` is the platform's name for it."""
+
+    id: SeriesId
+    platform: str
+    external_id: str
+    mode: Mode
+    batch_max_runs: int
+    batch_max_wait: timedelta
+    projection_budget_tokens: int
+    language: Language
+    instructions: str
+    taxonomy_id: TaxonomyId
+
+
+@dataclass(frozen=True, slots=True)
+class Dream:
+    """One review of one batch: `after` and `before` bound when its tasks finished."""
+
+    id: DreamId
+    series: Series
+    number: int
+    trigger: Trigger
+    status: Status
+    step: str | None
+    announced: str | None
+    attempt: int
+    taxonomy_id: TaxonomyId
+    base_lesson_set_id: LessonSetId | None
+    after: datetime | None
+    before: datetime
+    started_at: datetime
+    result: Result | None
+    reason: str | None
+    report_key: str | None
+    operations: Sequence[Mapping[str, Any]]
+    gate: Mapping[str, Any] | None
+    counters: Mapping[str, int]
+    usage: Mapping[str, Any]
+    broken: Sequence[Mapping[str, str]]
+    error: str | None
+
+
+Duty = Literal["run", "announce", "tell_failure", "nothing"]
+
+
+def duty(status: Status, step: str | None, announced: str | None, mine: str) -> Duty:
+    """Say what a message for step `mine` asks of a worker, given how far the dream's row is.
+
+    A step is run once; one that is done but whose event may not be stored is only announced; everything
+    else is a copy of a message that changes nothing. Names of steps sort in the order of the pipeline.
+    """
+    told = announced is not None and announced >= mine
+    if status == "failed":
+        return "nothing" if told else "tell_failure"
+    if status not in ("running", "finished"):
+        return "nothing"
+    if step is None or step < mine:
+        return "run"
+    return "nothing" if told else "announce"
