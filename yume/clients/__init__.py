@@ -1,0 +1,1 @@
+"""The world outside: the platform, the archive of run records, and the model."""
