@@ -1,0 +1,106 @@
+"""Reads and writes `platforms`, `series` and `taxonomies`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Final
+
+from yume.domain.dreams import Mode, Series
+from yume.domain.runs import Capabilities
+from yume.domain.taxonomy import Taxonomy, read_classes
+from yume.errors import PermanentError
+from yume.ids import PlatformId, TaxonomyId, new_id
+from yume.store import queries
+
+if TYPE_CHECKING:
+    import asyncpg
+
+    from yume.store.database import Db
+
+SQL: Final = queries.load("access.sql")
+
+
+@dataclass(frozen=True, slots=True)
+class Platform:
+    """A platform as its row says it: the credentials are still encrypted."""
+
+    id: PlatformId
+    base_url: str
+    export_credential: bytes | None = field(repr=False)
+    slot_credential: bytes | None = field(repr=False)
+    capabilities: dict[str, Any]
+
+    @property
+    def words(self) -> Capabilities:
+        """The platform's own words for a task's end, and which kinds of task have a verifier."""
+        return Capabilities(self.capabilities.get("statuses", {}), self.capabilities.get("verifier", {}))
+
+
+async def platform_of(db: Db, platform: str) -> Platform:
+    """Return a platform that is known and not switched off."""
+    row = await db.fetchrow(SQL["platform_of"], platform)
+    if row is None:
+        raise PermanentError(f"platform {platform!r} is not known: add it with `yume platform add`")
+    if row["disabled_at"] is not None:
+        raise PermanentError(
+            f"platform {platform!r} was switched off at {row['disabled_at']:%Y-%m-%d %H:%M}Z"
+        )
+    return Platform(
+        PlatformId(row["id"]),
+        row["base_url"],
+        row["export_credential"],
+        row["slot_credential"],
+        row["capabilities"],
+    )
+
+
+async def add_platform(db: Db, platform: Platform) -> None:
+    """Add a platform, or give a known one another address and credentials."""
+    await db.execute(
+        SQL["add_platform"],
+        platform.id,
+        platform.base_url,
+        platform.export_credential,
+        platform.slot_credential,
+    )
+
+
+async def platforms(db: Db) -> list[asyncpg.Record]:
+    """Return all platforms, without their credentials, as rows for display."""
+    return list(await db.fetch(SQL["platforms"]))
+
+
+async def find_series(db: Db, platform: str, external_id: str) -> Series | None:
+    """Return a series that is known."""
+    row = await db.fetchrow(SQL["series_named"], platform, external_id)
+    if row is None:
+        return None
+    values = dict(row)
+    return Series(platform=values.pop("platform_id"), **values)
+
+
+async def series_named(db: Db, platform: str, external_id: str) -> Series:
+    """Return a series of a known platform; one that is new is made in report_only."""
+    if known := await find_series(db, platform, external_id):
+        return known
+    await platform_of(db, platform)
+    await db.execute(SQL["add_series"], new_id(), platform, external_id)
+    made = await find_series(db, platform, external_id)
+    if made is None:
+        raise PermanentError("there is no taxonomy named 'yume': run `yume db migrate`")
+    return made
+
+
+async def promote(db: Db, series: Series, mode: Mode, *, by: str, why: str, now: datetime) -> bool:
+    """Change a series' mode and record who did it; False if it is in that mode already."""
+    entry = {"from": series.mode, "to": mode, "by": by, "why": why, "at": now.isoformat()}
+    return str(await db.execute(SQL["promote"], series.id, mode, why, [entry])) == "UPDATE 1"
+
+
+async def taxonomy_of(db: Db, taxonomy: TaxonomyId) -> Taxonomy:
+    """Return one version of a taxonomy."""
+    row = await db.fetchrow(SQL["taxonomy_of"], taxonomy)
+    if row is None:
+        raise PermanentError(f"there is no taxonomy {taxonomy}")
+    return Taxonomy(TaxonomyId(row["id"]), row["name"], row["version"], read_classes(row["classes"]))

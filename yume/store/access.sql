@@ -1,0 +1,45 @@
+-- name: platform_of
+-- $1 platform
+SELECT id, base_url, export_credential, slot_credential, capabilities, disabled_at
+  FROM yume.platforms
+ WHERE id = $1;
+
+-- name: add_platform
+-- $1 id, $2 base URL, $3 export credential, $4 slot credential (both encrypted)
+INSERT INTO yume.platforms (id, base_url, export_credential, slot_credential)
+VALUES ($1, $2, $3, $4)
+ON CONFLICT (id) DO UPDATE
+   SET base_url = excluded.base_url,
+       export_credential = excluded.export_credential,
+       slot_credential = excluded.slot_credential,
+       disabled_at = NULL;
+
+-- name: platforms
+SELECT id, base_url, created_at, disabled_at FROM yume.platforms ORDER BY id;
+
+-- name: series_named
+-- $1 platform, $2 external id
+SELECT id, platform_id, external_id, mode, batch_max_runs, batch_max_wait, projection_budget_tokens, language,
+       instructions, taxonomy_id
+  FROM yume.series
+ WHERE platform_id = $1 AND external_id = $2;
+
+-- name: add_series
+-- $1 id, $2 platform, $3 external id: with the newest version of Yume's own taxonomy
+INSERT INTO yume.series (id, platform_id, external_id, taxonomy_id)
+SELECT $1, $2, $3, taxonomies.id
+  FROM yume.taxonomies
+ WHERE name = 'yume'
+ ORDER BY version DESC
+ LIMIT 1
+ON CONFLICT (platform_id, external_id) DO NOTHING;
+
+-- name: promote
+-- $1 series, $2 mode, $3 why, $4 the entry that says who, from what, to what and when
+UPDATE yume.series
+   SET mode = $2, mode_reason = $3, promotions = promotions || $4
+ WHERE id = $1 AND mode <> $2;
+
+-- name: taxonomy_of
+-- $1 taxonomy
+SELECT id, name, version, classes FROM yume.taxonomies WHERE id = $1;

@@ -1,0 +1,88 @@
+-- name: add_lessons
+-- $1 series, $2 dream, $3 written by, $4 origin, $5 history, then one array a column; the same lesson twice is one row
+INSERT INTO yume.lessons (
+  series_id, dream_id, written_by, origin, history, state, id, lineage_id, revision, symptom, root_cause, rule, category,
+  scope, advice, confidence, target, evidence, quotes, trust, supersedes)
+SELECT $1, $2, $3, $4, $5, 'draft', new.id, new.lineage_id, new.revision, new.symptom, new.root_cause, new.rule,
+       new.category, new.scope, new.advice, new.confidence, new.target::jsonb,
+       new.evidence::uuid[], new.quotes::jsonb, new.trust, new.supersedes::uuid[]
+  FROM unnest($6::uuid[], $7::uuid[], $8::integer[], $9::text[], $10::text[], $11::text[], $12::text[], $13::text[],
+              $14::text[], $15::float8[], $16::text[], $17::text[], $18::text[], $19::text[], $20::text[])
+    AS new (id, lineage_id, revision, symptom, root_cause, rule, category, scope, advice, confidence, target, evidence,
+            quotes, trust, supersedes)
+ON CONFLICT (id) DO NOTHING;
+
+-- name: lessons_in
+-- $1 series, $2 states
+SELECT id, lineage_id, revision, origin, state, symptom, root_cause, rule, category, scope, advice, confidence, target,
+       evidence, quotes, trust
+  FROM yume.lessons
+ WHERE series_id = $1 AND state = ANY ($2::text[]) AND rule IS NOT NULL
+ ORDER BY id;
+
+-- name: drafts_of
+-- $1 dream
+SELECT id, lineage_id, revision, origin, state, symptom, root_cause, rule, category, scope, advice, confidence, target,
+       evidence, quotes, trust
+  FROM yume.lessons
+ WHERE dream_id = $1 AND state = 'draft' AND rule IS NOT NULL
+ ORDER BY id;
+
+-- name: lessons_of_dream
+-- $1 dream
+SELECT id, lineage_id, revision, origin, state, symptom, root_cause, rule, category, scope, advice, confidence, target,
+       evidence, quotes, trust
+  FROM yume.lessons
+ WHERE dream_id = $1 AND rule IS NOT NULL
+ ORDER BY id;
+
+-- name: lessons_by_id
+-- $1 series, $2 lessons
+SELECT id, lineage_id, revision, origin, state, symptom, root_cause, rule, category, scope, advice, confidence, target,
+       evidence, quotes, trust
+  FROM yume.lessons
+ WHERE series_id = $1 AND id = ANY ($2::uuid[]) AND rule IS NOT NULL
+ ORDER BY id;
+
+-- name: move
+-- $1 lesson, $2 from, $3 to, $4 the history entry
+UPDATE yume.lessons SET state = $3, history = history || $4 WHERE id = $1 AND state = $2;
+
+-- name: newest_set
+-- $1 series
+SELECT id, version, lesson_ids, body, body_sha256, text, text_sha256, tokens, dream_id
+  FROM yume.lesson_sets
+ WHERE series_id = $1
+ ORDER BY version DESC
+ LIMIT 1;
+
+-- name: set_by_id
+-- $1 lesson set
+SELECT id, version, lesson_ids, body, body_sha256, text, text_sha256, tokens, dream_id
+  FROM yume.lesson_sets
+ WHERE id = $1;
+
+-- name: parent_of
+-- $1 lesson set
+SELECT parent.id, parent.version, parent.lesson_ids, parent.body, parent.body_sha256, parent.text, parent.text_sha256,
+       parent.tokens, parent.dream_id
+  FROM yume.lesson_sets
+  JOIN yume.lesson_sets AS parent ON parent.id = lesson_sets.parent_id
+ WHERE lesson_sets.id = $1;
+
+-- name: set_with_text
+-- $1 series, $2 sha256 of the whole text
+SELECT id, version, lesson_ids, body, body_sha256, text, text_sha256, tokens, dream_id
+  FROM yume.lesson_sets
+ WHERE series_id = $1 AND text_sha256 = $2
+ ORDER BY version DESC
+ LIMIT 1;
+
+-- name: add_set
+-- $1 id, $2 series, $3 version, $4 parent, $5 lessons, $6 left out, $7 body, $8 its sha256, $9 text, $10 its sha256, $11 tokens,
+-- $12 token counter, $13 gate, $14 dream, $15 now
+INSERT INTO yume.lesson_sets (
+  id, series_id, version, parent_id, lesson_ids, left_out, body, body_sha256, text, text_sha256, tokens, token_counter, gate,
+  dream_id, created_at)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)
+ON CONFLICT (id) DO NOTHING;
