@@ -1,0 +1,1 @@
+"""The embedded default: servers from wheels, the practice platform, and the demo that runs on them."""

@@ -1,0 +1,110 @@
+"""The tasks that the practice platform sets: each is a data file; most hold a trap and the way round it."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Final, Self
+
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, model_validator
+
+from yume.errors import PermanentError
+from yume.local.practice.dice import Dice
+
+OWN: Final = Path(__file__).parent / "pitfalls"
+_PLACE: Final = re.compile(r"@([a-z]+)@")
+_AROUND: Final = "`'\".,;:()[]<>*"
+
+# Values are put into shell commands as they stand, so they may hold nothing that a shell reads.
+PlainWord = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_.-]+$")]
+
+
+class Span(BaseModel):
+    """Whole numbers from `low` to `high`, both included."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    low: int
+    high: int
+
+    @model_validator(mode="after")
+    def _is_no_empty_span(self) -> Self:
+        if self.low > self.high:
+            raise ValueError(f"low {self.low} is above high {self.high}")
+        return self
+
+
+class Pitfall(BaseModel):
+    """One kind of task: `@name@` in its texts is replaced by a value drawn for each task.
+
+    The naive command falls into the trap, the remedy does not. A text teaches the remedy if one of its lines
+    holds all `marks` as words. A pitfall without marks is a plain task: its naive command is a mere slip.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: str = Field(min_length=1)
+    kind: str = Field(min_length=1)
+    title: str
+    output: str
+    setup: str
+    naive: str
+    remedy: str
+    marks: tuple[str, ...]
+    check: str
+    answer: str
+    values: Mapping[str, Annotated[tuple[PlainWord, ...], Field(min_length=1)] | Span]
+
+    @property
+    def plain(self) -> bool:
+        """Tell whether there is no trap in it, hence nothing that a lesson could teach."""
+        return not self.marks
+
+    @model_validator(mode="after")
+    def _names_only_its_own_values(self) -> Self:
+        texts = (self.title, self.output, self.setup, self.naive, self.remedy, self.check, self.answer)
+        unknown = {place for text in texts for place in _PLACE.findall(text)} - set(self.values)
+        if unknown:
+            raise ValueError(f"no values for @{'@, @'.join(sorted(unknown))}@; add them under [values]")
+        return self
+
+
+def load(folder: Path = OWN) -> tuple[Pitfall, ...]:
+    """Read every `*.toml` of the folder, by file name; a file that cannot be used is an error naming it."""
+    found = tuple(_read(path) for path in sorted(folder.glob("*.toml")))
+    if not found:
+        raise PermanentError(f"{folder}: no pitfall there; a pitfall is a file that ends in .toml")
+    return found
+
+
+def _read(path: Path) -> Pitfall:
+    try:
+        return Pitfall.model_validate(tomllib.loads(path.read_text("utf-8")))
+    except (tomllib.TOMLDecodeError, ValidationError) as error:
+        raise PermanentError(f"{path}: not a pitfall: {error}") from error
+
+
+def draw_values(pitfall: Pitfall, dice: Dice) -> dict[str, str]:
+    """Draw one value for each of the pitfall's names."""
+    return {
+        name: str(dice.between(name, choice.low, choice.high))
+        if isinstance(choice, Span)
+        else dice.pick(name, choice)
+        for name, choice in pitfall.values.items()
+    }
+
+
+def render(text: str, values: Mapping[str, str]) -> str:
+    """Put the values into the places of a pitfall's text."""
+    return _PLACE.sub(lambda place: values[place[1]], text).strip()
+
+
+def teaches(text: str, pitfall: Pitfall) -> bool:
+    """Tell whether one line of the text names the remedy's own command and options."""
+    return not pitfall.plain and any(set(pitfall.marks) <= _words(line) for line in text.splitlines())
+
+
+def _words(line: str) -> set[str]:
+    return {word.strip(_AROUND) for word in line.split()}
