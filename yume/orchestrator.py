@@ -1,0 +1,224 @@
+"""Collects finished tasks into batches, starts one dream a series, and announces again what got lost."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+import structlog
+
+from yume import jetstream
+from yume.domain.dreams import REQUESTED, Series
+from yume.errors import PermanentError, YumeError
+from yume.events import Event, RunBatch, TaskFinished, event
+from yume.ids import DreamId, SeriesId
+from yume.jetstream import JetStream, Topology
+from yume.pipeline import FIRST, STAGES
+from yume.resources import Resources
+from yume.settle import Message, Settle, bury, open_broker, stop, subscribe
+from yume.store import access, dreams, evidence
+from yume.store.dreams import Due
+
+if TYPE_CHECKING:
+    from yume.store.database import Db
+
+log = structlog.get_logger()
+
+EMITS: Final = {REQUESTED: FIRST} | {stage.name: stage.emits for stage in STAGES}
+UNTOLD_AFTER: Final = timedelta(seconds=10)  # leaves the worker that ended a dream the time to tell so
+
+
+@dataclass(frozen=True, slots=True)
+class Orchestrator:
+    """The states between the parts: whatever it does, it does on rows, so that any number of it may run."""
+
+    resources: Resources
+    js: JetStream
+    topology: Topology
+    stall_after: timedelta
+    heal_every_s: float
+
+    async def task_finished(self, body: bytes) -> None:
+        """Note a task in its series' batch; close the batch when it is full or its platform says so."""
+        told = Event.model_validate_json(body)
+        task = TaskFinished.model_validate(told.data)
+        if told.subject != event("task.finished", task, key="", at=told.time).subject:
+            raise PermanentError(f"an event of type {told.type!r} stood on a subject of finished tasks")
+        now = self.resources.now()
+        async with self.resources.db.acquire() as db, db.transaction():
+            series = await access.series_named(db, task.platform, task.series)
+            await dreams.lock_series(db, series.id)
+            dream = await self._batch_of(db, series, task)
+            if dream is not None:
+                full = await evidence.batch_size(db, dream) >= series.batch_max_runs
+                if task.batch_finished or (full and task.batch_id is None):
+                    await dreams.close_batch(db, dream, batch_id=task.batch_id, now=now)
+                    log.info("batch_closed", series=series.external_id, dream_id=str(dream))
+        await self.start_dream(series.id)
+
+    async def _batch_of(self, db: Db, series: Series, task: TaskFinished) -> DreamId | None:
+        """Return the open batch that the task belongs to; None for a copy of a callback dealt with before."""
+        known = await evidence.batch_of_task(db, series.id, task.task_id)
+        if known is not None:
+            dream, status = known
+            return dream if status == "collecting" else None
+        now = self.resources.now()
+        dream = await dreams.collecting(db, series.id, "callback", now)
+        await evidence.announce_run(
+            db,
+            series.id,
+            dream,
+            task_id=task.task_id,
+            status=task.status,
+            finished_at=task.finished_at,
+            now=now,
+        )
+        return dream
+
+    async def dream_ended(self, body: bytes) -> None:
+        """Start the next dream of a series whose last one has ended."""
+        ended = RunBatch.model_validate(Event.model_validate_json(body).data)
+        async with self.resources.db.acquire() as db:
+            series = await access.series_named(db, ended.platform, ended.series)
+        await self.start_dream(series.id)
+
+    async def start_dream(self, series: SeriesId) -> None:
+        """Start the oldest queued dream, unless one is running, and announce it."""
+        async with self.resources.db.acquire() as db, db.transaction():
+            await dreams.lock_series(db, series)
+            started = await dreams.start_next(db, series, self.resources.now())
+        if started is not None:
+            log.info("dream_started", dream_id=str(started))
+            await self.announce()
+
+    async def announce(self) -> None:
+        """Store the next event of every running dream for which it is not known to be stored."""
+        async with self.resources.db.acquire() as db:
+            due = await dreams.unannounced(db, self.resources.now())
+        for each in due:
+            await self._announce(each, each.step or REQUESTED)
+
+    async def _announce(self, due: Due, step: str) -> None:
+        batch = RunBatch(platform=due.platform, series=due.series, dream_id=due.id, attempt=due.attempt)
+        key = f"{due.id}/{step}/{due.attempt}"
+        await self.js.store(event(EMITS[step], batch, key=key, at=self.resources.now()))
+        async with self.resources.db.acquire() as db:
+            await dreams.mark_announced(db, due.id, step, self.resources.now())
+        log.info("step_announced", dream_id=str(due.id), step=step, attempt=due.attempt)
+
+    async def sweep(self) -> None:
+        """Do whatever is due now; a second orchestrator that does the same finds nothing left."""
+        now = self.resources.now()
+        async with self.resources.db.acquire() as db:
+            overdue = await dreams.overdue_batches(db, now)
+            late = await dreams.past_deadline(db, now)
+            stalled = await dreams.revive_stalled(db, now - self.stall_after)
+        for dream, series in overdue:
+            async with self.resources.db.acquire() as db, db.transaction():
+                await dreams.lock_series(db, series)
+                await dreams.close_batch(db, dream, batch_id=None, now=now)
+        for dream in late:
+            async with self.resources.db.acquire() as db:
+                await dreams.fail(db, dream, "the dream's deadline has passed", now)
+        if stalled:
+            log.warning("dreams_stalled", dreams=[str(each) for each in stalled])
+        async with self.resources.db.acquire() as db:
+            waiting = await dreams.waiting_series(db)
+        for series in waiting:
+            await self.start_dream(series)
+        await self.announce()
+        await self._tell_endings()
+
+    async def _tell_endings(self) -> None:
+        """Have the last event of an ended dream told again where it got lost; S9 tells both endings."""
+        async with self.resources.db.acquire() as db:
+            untold = await dreams.untold_endings(db, self.resources.now() - UNTOLD_AFTER)
+        for each in untold:
+            before_last = STAGES[-2].name
+            batch = RunBatch(
+                platform=each.platform, series=each.series, dream_id=each.id, attempt=each.attempt
+            )
+            key = f"{each.id}/{before_last}/{each.attempt}/untold"
+            await self.js.store(event(EMITS[before_last], batch, key=key, at=self.resources.now()))
+
+    async def watch(self, sweep_every_s: float) -> None:
+        """Sweep and heal for as long as the process lives; what fails now is tried again."""
+        loop = asyncio.get_running_loop()
+        healed_at = loop.time()
+        while True:
+            try:
+                if loop.time() - healed_at >= self.heal_every_s:
+                    healed_at = loop.time()
+                    await self.heal()
+                await self.sweep()
+            except YumeError as error:
+                log.warning("sweep_failed", error=str(error))
+            await asyncio.sleep(sweep_every_s)
+
+    async def heal(self) -> None:
+        """Create the streams and consumers that are missing; a live one is never changed."""
+        made = await self.js.heal(self.topology)
+        if made:
+            log.info("streams_healed", made=made)
+
+
+@dataclass(frozen=True, slots=True)
+class EventUndertaker:
+    """Gives up an event that is about no running step: its bytes are kept, and that is all there is to do."""
+
+    js: JetStream
+
+    async def bury(self, message: Message, reason: str) -> None:
+        """Keep the bytes and the reason."""
+        await bury(self.js, message, reason)
+
+    async def put_off(self, message: Message, delay: timedelta) -> bool:
+        """Leave the message to NATS: there is no row on which it could wait."""
+        del message, delay
+        return False
+
+
+@asynccontextmanager
+async def orchestrating(
+    *,
+    resources: Resources,
+    nats_url: str,
+    topology: Topology,
+    ack_wait_s: float,
+    sweep_every_s: float,
+    heal_every_s: float,
+    stall_after_s: float,
+) -> AsyncGenerator[tuple[JetStream, asyncio.Task[None]]]:
+    """Orchestrate until the context is left; the task is the timer's, and ends only by an error."""
+    async with AsyncExitStack() as stack:
+        js = await stack.enter_async_context(jetstream.connect(nats_url, name="yume-orchestrator"))
+        orchestrator = Orchestrator(resources, js, topology, timedelta(seconds=stall_after_s), heal_every_s)
+        await orchestrator.heal()
+        broker = open_broker(
+            nats_url,
+            partial(Settle, undertaker=EventUndertaker(js), heartbeat_s=ack_wait_s / 3),
+            name="orchestrator",
+        )
+        for name, handler in (
+            ("orchestrator_tasks", orchestrator.task_finished),
+            ("orchestrator_dreams", orchestrator.dream_ended),
+        ):
+            consumer = topology.consumers[name]
+            subscribe(
+                broker, handler, filter_subject=_filter(consumer.config), stream=consumer.stream, durable=name
+            )
+        await broker.start()
+        stack.push_async_callback(stop, broker)
+        watching = asyncio.create_task(orchestrator.watch(sweep_every_s))
+        stack.callback(watching.cancel)
+        yield js, watching
+
+
+def _filter(config: jetstream.Config) -> str:
+    """Return the subject that a pull subscriber names: with several filters, the one that takes them all."""
+    return str(config.get("filter_subject", "yume.dream.*.*.*"))

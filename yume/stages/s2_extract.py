@@ -1,0 +1,93 @@
+"""S2: write how each run ended, and take out of its record the signals that say how it failed."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+from yume.domain.extraction import EXTRACTOR_VERSION, extract
+from yume.domain.reading import read_record
+from yume.domain.runs import Capabilities, judge, memory_version_of, verdict_of
+from yume.errors import PermanentError
+from yume.events import RunBatch
+from yume.ids import DreamId, SignalId, derived_id
+from yume.resources import Resources
+from yume.store import access, dreams, effects, evidence
+from yume.store.evidence import Archived, Judged, Placed
+
+STEP: Final = "s2_extract"
+AT_ONCE: Final = 4  # whole records are in memory while they are read
+
+
+async def run(batch: RunBatch, resources: Resources, /) -> None:
+    """Judge the batch's runs; the same record gives the same signals under the same ids."""
+    async with resources.db.acquire() as db:
+        dream = await dreams.dream_of(db, DreamId(batch.dream_id))
+        platform = await access.platform_of(db, dream.series.platform)
+        archived = await evidence.runs_to_extract(db, dream.series.id, dream.id, dream.started_at)
+        texts = await effects.texts_by_version(db, dream.series.id)
+
+    reader = Reader(resources, platform.words, texts, resources.now(), asyncio.Semaphore(AT_ONCE))
+    read = await asyncio.gather(*(reader.read(each) for each in archived))
+    judged = [each for each, _ in read]
+    placed = [signal for _, signals in read for signal in signals]
+
+    async with resources.db.acquire() as db, db.transaction():
+        await dreams.mark_step(db, dream.id, STEP, resources.now(), counters=_counters(judged, placed))
+        await evidence.save_outcomes(db, judged, resources.now())
+        await evidence.save_signals(db, dream.id, EXTRACTOR_VERSION, placed)
+
+
+@dataclass(frozen=True, slots=True)
+class Reader:
+    """Reads archived records, a few at a time, knowing the platform's words and the injected texts."""
+
+    resources: Resources
+    words: Capabilities
+    texts: Mapping[str, str]
+    now: datetime
+    gate: asyncio.Semaphore
+
+    async def read(self, run_: Archived) -> tuple[Judged, list[Placed]]:
+        """Judge one run and find its signals."""
+        async with self.gate:
+            raw = await self.resources.archive.get(run_.raw_key)
+            return await asyncio.to_thread(self._judge, run_, raw)
+
+    def _judge(self, run_: Archived, raw: bytes) -> tuple[Judged, list[Placed]]:
+        if hashlib.sha256(raw).hexdigest() != run_.raw_sha256:
+            raise PermanentError(
+                f"{run_.raw_key} was changed in the archive: its sha256 is no longer the run's"
+            )
+        record = read_record(raw)
+        version, source = memory_version_of(record)
+        judgement = judge(record, self.words, now=self.now)
+        cancelled = judgement.outcome == "cancelled"  # an owner's stop looks like a failed attempt
+        found = [] if cancelled else extract(record, injected=self.texts.get(version or ""))
+        return Judged(run_.id, judgement, verdict_of(record), version, source), [
+            Placed(_signal_id(run_, ordinal), run_.id, ordinal, run_.raw_sha256, each)
+            for ordinal, each in enumerate(found)
+        ]
+
+
+def _signal_id(run_: Archived, ordinal: int) -> SignalId:
+    """Derive the id from the record as well: a record that changed later has signals of its own."""
+    return SignalId(derived_id(run_.id, EXTRACTOR_VERSION, run_.raw_sha256, ordinal))
+
+
+def _counters(judged: Sequence[Judged], placed: Sequence[Placed]) -> dict[str, int]:
+    outcomes = Counter(each.judgement.outcome for each in judged)
+    return {
+        "runs": len(judged),
+        "successes": outcomes["success"],
+        "failures": outcomes["failure"],
+        "infrastructure": outcomes["infrastructure"],
+        "cancelled": outcomes["cancelled"],
+        "unknown": outcomes["unknown"],
+        "signals": len(placed),
+    }

@@ -1,0 +1,214 @@
+"""S8: write the newest lesson set into the slot and nothing else, or withhold it; make the report."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from yume.clients.platform import Slot, SlotConflict, SlotText
+from yume.domain.dreams import Dream, Result
+from yume.domain.lessons import Lesson
+from yume.domain.report import Outcome, as_json, as_markdown, facts
+from yume.errors import TransientError
+from yume.events import Event, RunBatch, event, token
+from yume.ids import DreamId, InjectionId, derived_id
+from yume.resources import Resources
+from yume.store import access, dreams, effects, lessons
+from yume.store.access import Platform
+from yume.store.effects import Injection
+from yume.store.lessons import LessonSet
+
+STEP: Final = "s8_write"
+BY: Final = "yume:s8_write"
+FOREIGN: Final = "slot holds foreign text"
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What the slot should hold after this dream, and what Yume last wrote there."""
+
+    dream: Dream
+    platform: Platform
+    target: LessonSet | None
+    current: Injection | None
+
+    @property
+    def injection(self) -> InjectionId:
+        """The id of this dream's one slot write: derived, so that a redelivery continues it."""
+        return InjectionId(derived_id(self.dream.id, "injection"))
+
+    @property
+    def unchanged(self) -> bool:
+        """Whether the slot holds the target already, as far as Yume's own writes tell."""
+        if self.target is None:
+            return True
+        return self.current is not None and self.current.lesson_set_id == self.target.id
+
+
+async def run(batch: RunBatch, resources: Resources, /) -> None:
+    """Swap the slot's text once; a redelivery finds its own write and settles it."""
+    async with resources.db.acquire() as db:
+        dream = await dreams.dream_of(db, DreamId(batch.dream_id))
+        plan = Plan(
+            dream,
+            await access.platform_of(db, dream.series.platform),
+            await lessons.newest_set(db, dream.series.id),
+            await effects.in_slot(db, dream.series.id),
+        )
+        drafted = await lessons.lessons_of_dream(db, dream.id)
+
+    outcome = await _outcome(plan, resources)
+    report = facts(dream, outcome, drafted)
+    report_key = await _archive(dream, as_markdown(report), as_json(report), resources)
+
+    async with resources.db.acquire() as db, db.transaction():
+        await dreams.mark_step(db, dream.id, STEP, resources.now())
+        await dreams.save_result(db, dream.id, outcome.result, outcome.reason, report_key)
+
+
+async def tell(batch: RunBatch, resources: Resources, /) -> Sequence[Event]:
+    """Tell that a lesson set was published, or that the slot holds somebody else's text."""
+    async with resources.db.acquire() as db:
+        dream = await dreams.dream_of(db, DreamId(batch.dream_id))
+        injection = await effects.injection_of_dream(db, dream.id)
+        if injection is None or injection.lesson_set_id is None:
+            return ()
+        published = await lessons.set_by_id(db, injection.lesson_set_id)
+        parent = await lessons.parent_of(db, injection.lesson_set_id)
+        version_before = await effects.version_before(db, dream.series.id, injection.id)
+        texts = await lessons.lessons_by_id(
+            db,
+            dream.series.id,
+            {*(published.lesson_ids if published else ()), *(parent.lesson_ids if parent else ())},
+        )
+    base: dict[str, Any] = {"platform": batch.platform, "series": batch.series, "dream_id": str(dream.id)}
+    if injection.status == "conflict":
+        data = base | {"expected_version": injection.expected_version, "why": FOREIGN}
+        return (event("slot.conflict", data, key=f"{injection.id}/conflict", at=resources.now()),)
+    if injection.status != "written" or published is None:
+        return ()
+    old, new = set(parent.lesson_ids if parent else ()), set(published.lesson_ids)
+    data = base | {
+        "lesson_set_id": str(published.id),
+        "lesson_set_version": published.version,
+        "platform_version": injection.platform_version,
+        "previous_version": version_before,
+        "text": published.text,
+        "text_sha256": published.text_sha256,
+        "body_sha256": published.body_sha256,
+        "tokens": published.tokens,
+        "added": [_told(texts[each]) for each in published.lesson_ids if each not in old],
+        "retired": [_told(texts[each]) for each in (parent.lesson_ids if parent else ()) if each not in new],
+        "changed": [],
+    }
+    return (event("lesson.published", data, key=f"{injection.id}/published", at=resources.now()),)
+
+
+async def _outcome(plan: Plan, resources: Resources) -> Outcome:
+    target = plan.target
+    if plan.dream.series.mode == "report_only":
+        if target is not None and target.dream_id == plan.dream.id:
+            await _request(plan, target, None, resources, withheld=True)
+        return _ending(plan, "report_only", None)
+    if target is None or plan.unchanged:
+        return _ending(plan, "no_change", None if plan.current is None else plan.current.platform_version)
+    async with resources.slot(plan.platform) as slot:
+        return await _write(plan, target, slot, resources)
+
+
+async def _write(plan: Plan, target: LessonSet, slot: Slot, resources: Resources) -> Outcome:
+    """Swap once; where somebody else was faster, look who it was: Yume's own text is swapped once more."""
+    series = plan.dream.series.external_id
+    found = await slot.read(series)
+    for _ in range(2):
+        if found.sha256 == target.text_sha256:
+            return await _settle(plan, target, found, resources)
+        await _request(plan, target, found.version, resources)
+        if not await _is_ours(plan, found, resources):
+            return await _conflict(plan, target, resources)
+        try:
+            await slot.write(
+                series,
+                text=target.text,
+                lesson_set_id=target.id,
+                lesson_set_version=target.version,
+                expected_version=found.version,
+                key=f"{plan.injection}:{found.version}",
+            )
+        except SlotConflict:
+            found = await slot.read(series)
+            continue
+        return await _settle(plan, target, await slot.read(series), resources)
+    raise TransientError(
+        f"the slot of {series!r} changed twice while it was written: it holds version {found.version}"
+    )
+
+
+async def _settle(plan: Plan, target: LessonSet, found: SlotText, resources: Resources) -> Outcome:
+    """Compare what stands in the slot with what was meant to, byte for byte, before calling it written."""
+    if hashlib.sha256(found.text.encode()).hexdigest() != target.text_sha256:
+        raise TransientError(
+            f"the slot of {plan.dream.series.external_id!r} holds version {found.version} with sha256 "
+            f"{found.sha256[:12]}, {target.text_sha256[:12]} was written"
+        )
+    await _request(plan, target, None, resources)
+    async with resources.db.acquire() as db, db.transaction():
+        await effects.written(db, plan.dream.series.id, plan.injection, found.version, resources.now())
+    return _ending(plan, "published", found.version)
+
+
+async def _conflict(plan: Plan, target: LessonSet, resources: Resources) -> Outcome:
+    async with resources.db.acquire() as db:
+        await effects.refused(db, plan.injection, "conflict", FOREIGN)
+    return Outcome("held", FOREIGN, target.version, target.text, None)
+
+
+async def _is_ours(plan: Plan, found: SlotText, resources: Resources) -> bool:
+    """Say whether the slot is empty or holds a text that Yume made: nothing else is ever overwritten."""
+    if not found.text:
+        return True
+    async with resources.db.acquire() as db:
+        return await lessons.set_with_text(db, plan.dream.series.id, found.sha256) is not None
+
+
+async def _request(
+    plan: Plan, target: LessonSet, expected: str | None, resources: Resources, *, withheld: bool = False
+) -> None:
+    async with resources.db.acquire() as db:
+        await effects.request(
+            db,
+            plan.injection,
+            plan.dream.series.id,
+            target.id,
+            kind="write",
+            status="withheld" if withheld else "pending",
+            expected_version=expected,
+            by=BY,
+            why=f"dream {plan.dream.number}",
+            dream=plan.dream.id,
+            now=resources.now(),
+        )
+
+
+def _ending(plan: Plan, result: Result, platform_version: str | None) -> Outcome:
+    """Say how the dream ends; where nothing was written and nothing had failed, that is what it says."""
+    if result != "published" and not plan.dream.counters.get("signals"):
+        result = "no_signal"
+    if plan.target is None:
+        return Outcome(result, None, None, "", platform_version)
+    return Outcome(result, None, plan.target.version, plan.target.text, platform_version)
+
+
+async def _archive(dream: Dream, markdown: bytes, document: bytes, resources: Resources) -> str:
+    """Keep both forms under a name made of their content: run twice, the step may find another slot."""
+    digest = hashlib.sha256(document).hexdigest()[:12]
+    stem = f"reports/{dream.series.platform}/{token(dream.series.external_id)}/{dream.number:05}-{digest}"
+    await resources.archive.put(f"{stem}.json", document)
+    await resources.archive.put(f"{stem}.md", markdown)
+    return f"{stem}.md"
+
+
+def _told(lesson: Lesson) -> dict[str, str]:
+    return {"id": str(lesson.id), "rule": lesson.rule, "category": lesson.category}
