@@ -1,0 +1,1 @@
+"""HTTP: whether a process is alive and ready."""

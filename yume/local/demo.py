@@ -1,0 +1,175 @@
+"""The demo: a practice platform that really runs tasks, and Yume learning from what went wrong."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import tempfile
+import time
+from collections.abc import AsyncGenerator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from pydantic import SecretStr
+
+from yume import jetstream, operate
+from yume.domain.dreams import Series
+from yume.errors import PermanentError
+from yume.events import TaskFinished, event
+from yume.ids import DreamId
+from yume.jetstream import JetStream
+from yume.local import up
+from yume.local.practice import Habits, Practice
+from yume.local.summary import as_text, show_dream, summarise
+from yume.resources import Resources, open_resources
+from yume.settings import Settings
+from yume.store import access, dreams
+
+PLATFORM: Final = "practice"
+SERIES: Final = "kamila"
+REPORT_ONLY_SHARE: Final = 3  # one batch in three only reports: the baseline
+DREAM_PATIENCE_S: Final = 120
+POLL_S: Final = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """How much is run, and how the worker behaves."""
+
+    seed: int
+    batches: int
+    size: int
+    obedience: float
+
+    @property
+    def report_only(self) -> int:
+        """How many batches come first that only report."""
+        return max(1, self.batches // REPORT_ONLY_SHARE)
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """What a running demo stands on."""
+
+    practice: Practice
+    resources: Resources
+    series: Series
+    started_at: float
+
+    def say(self, line: str) -> None:
+        """Print a line of progress with the seconds since the start."""
+        print(f"{time.monotonic() - self.started_at:6.1f} s  {line}", flush=True)
+
+
+async def run(plan: Plan, settings: Settings, *, folder: Path | None, as_json: bool) -> int:
+    """Run the demo to its end and print what came of it; 1 if the trail does not hold."""
+    with _folder(folder) as home:
+        own = settings.model_copy(
+            update={"data_dir": home, "platform_allow_http": True, "log_format": "json", "api_port": 0}
+        )
+        with up.ground(own) as standing:
+            async with _standing(plan, standing) as stage:
+                await _run_batches(plan, stage)
+                summary = await summarise(stage.series, stage.resources)
+    print(f"\n{as_text(summary)}")
+    if as_json:
+        print(json.dumps(summary.to_json(), ensure_ascii=False, default=str))
+    return 0 if summary.trail is None or summary.trail.holds else 1
+
+
+@asynccontextmanager
+async def _standing(plan: Plan, standing: up.Ground) -> AsyncGenerator[Stage]:
+    started_at = time.monotonic()
+    settings = standing.settings
+    practice = Practice(
+        settings.data_dir / "practice", habits=Habits(obedience=plan.obedience), seed=plan.seed, name=PLATFORM
+    )
+    try:
+        async with practice.serving() as base_url, up.up(standing):
+            await operate.add_platform(
+                settings,
+                PLATFORM,
+                base_url=base_url,
+                export_token=SecretStr(practice.export_token),
+                slot_token=SecretStr(practice.slot_token),
+            )
+            assert settings.nats_url is not None
+            async with (
+                jetstream.connect(settings.nats_url.get_secret_value(), name="practice") as js,
+                open_resources(settings, "cli") as resources,
+            ):
+                practice.callbacks = lambda data: _tell(data, js)
+                async with resources.db.acquire() as db:
+                    series = await access.series_named(db, PLATFORM, SERIES)
+                stage = Stage(practice, resources, series, started_at)
+                stage.say(f"servers and one process a trust zone are up; data in {settings.data_dir}")
+                yield stage
+    finally:
+        practice.close()
+
+
+async def _tell(data: dict[str, Any], js: JetStream) -> None:
+    """Publish a finished task as a platform does."""
+    task = TaskFinished.model_validate(data)
+    key = f"{task.task_id}:{task.status}"
+    await js.store(event("task.finished", task, key=key, at=task.finished_at))
+
+
+async def _run_batches(plan: Plan, stage: Stage) -> None:
+    for number in range(1, plan.batches + 1):
+        if number == plan.report_only + 1:
+            await _promote(stage)
+        done = 0
+
+        def count(_: object, number: int = number) -> None:
+            nonlocal done
+            done += 1
+            if done % 10 == 0 and done < plan.size:
+                stage.say(f"batch {number}: {done} of {plan.size} tasks")
+
+        tasks = await stage.practice.run_batch(SERIES, plan.size, on_task=count)
+        failed = sum(1 for task in tasks if task["status"] != "succeeded")
+        stage.say(f"batch {number}: {plan.size} tasks ran, {failed} did not succeed; dreaming")
+        stage.say(await show_dream(await _dreamt(stage, number), stage.resources))
+
+
+async def _promote(stage: Stage) -> None:
+    """Let the series write: a person's act, recorded with who and why."""
+    now = stage.resources.now()
+    async with stage.resources.db.acquire() as db:
+        series = await access.series_named(db, PLATFORM, SERIES)
+        await access.promote(
+            db, series, "auto", by="demo", why="the demo's owner has read the reports", now=now
+        )
+    stage.say("the owner promotes the series from report_only to auto (recorded in series.promotions)")
+
+
+async def _dreamt(stage: Stage, number: int) -> DreamId:
+    """Wait for a dream to end well."""
+    deadline = time.monotonic() + DREAM_PATIENCE_S
+    while time.monotonic() < deadline:
+        async with stage.resources.db.acquire() as db:
+            rows = await dreams.dreams_of_series(db, stage.series.id)
+        row = next((each for each in rows if each["number"] == number), None)
+        if row is not None and row["status"] in ("failed", "cancelled", "parked"):
+            raise PermanentError(f"dream {number} is {row['status']} at step {row['step']}: {row['error']}")
+        if row is not None and row["status"] == "finished":
+            return DreamId(row["id"])
+        await asyncio.sleep(POLL_S)
+    raise PermanentError(
+        f"dream {number} has not finished within {DREAM_PATIENCE_S} s; run with --folder and read logs/ there"
+    )
+
+
+@contextmanager
+def _folder(folder: Path | None) -> Iterator[Path]:
+    if folder is None:
+        with tempfile.TemporaryDirectory(prefix="yume-demo-", ignore_cleanup_errors=True) as temporary:
+            yield Path(temporary)
+        return
+    if folder.exists() and any(folder.iterdir()):
+        raise PermanentError(f"{folder} is not empty: the demo starts from nothing, name a new folder")
+    folder.mkdir(parents=True, exist_ok=True)
+    yield folder.absolute()

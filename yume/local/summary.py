@@ -1,0 +1,168 @@
+"""What the demo shows in the end: versions with their failure rates, the lessons, and one trail to a task."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from yume import operate, trail
+from yume.domain.dreams import Series
+from yume.domain.lessons import Lesson
+from yume.ids import DreamId
+from yume.resources import Resources
+from yume.store import dreams, effects, lessons
+from yume.store.lessons import LessonSet
+from yume.trail import Trail
+
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """The demo's outcome, collected from the tables."""
+
+    series: str
+    dreams: int
+    model: str
+    model_calls: int
+    versions: Sequence[Row]
+    batches: Sequence[Row]
+    lessons: Sequence[Lesson]
+    slot: LessonSet | None
+    trail: Trail | None
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the summary for programs."""
+        stop = self.trail.stops[0] if self.trail and self.trail.stops else None
+        return {
+            "series": self.series,
+            "dreams": self.dreams,
+            "model": self.model,
+            "model_calls": self.model_calls,
+            "versions": [_version(row) for row in self.versions],
+            "verdict": self.versions[-1]["verdict"] if self.versions else "no_evidence",
+            "baseline_rate": self.versions[0]["rate"] if self.versions else None,
+            "final_rate": self.versions[-1]["rate"] if self.versions else None,
+            "lessons": [
+                {
+                    "rule": each.rule,
+                    "category": each.category,
+                    "state": each.state,
+                    "signals": len(each.evidence),
+                }
+                for each in self.lessons
+            ],
+            "slot": None
+            if self.slot is None
+            else {"version": self.slot.version, "sha256": self.slot.text_sha256},
+            "trail": None
+            if self.trail is None or stop is None
+            else {
+                "lesson": str(self.trail.lesson.id),
+                "signal": str(stop.signal.id),
+                "run": stop.run,
+                "task": stop.task,
+                "raw_sha256": stop.raw_sha256,
+                "holds": self.trail.holds,
+            },
+        }
+
+
+async def summarise(series: Series, resources: Resources) -> Summary:
+    """Collect the outcome after the last dream."""
+    async with resources.db.acquire() as db:
+        ended = await dreams.dreams_of_series(db, series.id)
+        approved = await lessons.lessons_in(db, series.id, "approved")
+        measured = await effects.measurements_of(db, DreamId(ended[-1]["id"])) if ended else []
+        batches = [row for each in ended for row in await effects.measurements_of(db, DreamId(each["id"]))]
+        written = await effects.in_slot(db, series.id)
+        slot = (
+            None
+            if written is None or written.lesson_set_id is None
+            else await lessons.set_by_id(db, written.lesson_set_id)
+        )
+    usage = [step for each in ended for step in each["usage"].values()]
+    followed = (
+        await trail.follow(series.id, slot.lesson_ids[0], resources) if slot and slot.lesson_ids else None
+    )
+    return Summary(
+        series=series.external_id,
+        dreams=len(ended),
+        model=", ".join(sorted({step["model"] for step in usage})) or "none",
+        model_calls=sum(step["calls"] for step in usage),
+        versions=[row for row in measured if row["details"]["window"] == "cumulative"],
+        batches=[row for row in batches if row["details"]["window"] == "batch"],
+        lessons=approved,
+        slot=slot,
+        trail=followed,
+    )
+
+
+async def show_dream(dream: DreamId, resources: Resources) -> str:
+    """Say in one line what a dream came to."""
+    async with resources.db.acquire() as db:
+        found = await dreams.dream_of(db, dream)
+    counted = found.counters
+    return (
+        f"dream {found.number}: {counted.get('failures', 0)} of {counted.get('runs', 0)} runs failed, "
+        f"{counted.get('groups', 0)} different failures, {counted.get('drafts', 0)} lessons drafted, "
+        f"{counted.get('approved', 0)} approved, {counted.get('held', 0)} held: {found.result}"
+    )
+
+
+def as_text(summary: Summary) -> str:
+    """Return the outcome for people."""
+    lines = [
+        f"{summary.series}: {summary.dreams} dreams, {summary.model_calls} questions to {summary.model}",
+        "",
+        *_rates(summary.versions),
+        "",
+        "Rates before and after, not an experiment: they name no cause. No effect is computed yet,",
+        "so every verdict is no_evidence.",
+        "",
+    ]
+    if summary.slot is None or summary.trail is None:
+        return "\n".join([*lines, "No lesson reached the slot, so there is no trail to follow."])
+    known = {each.id: each for each in summary.lessons}
+    return "\n".join(
+        [
+            *lines,
+            f"In the slot now: version {summary.slot.version}, {summary.slot.tokens} tokens",
+            *(f"  - {known[each].rule}" for each in summary.slot.lesson_ids if each in known),
+            "",
+            "From the first of them down to the tasks that it was learnt from",
+            *(f"  {line}" for line in operate.describe(summary.trail).splitlines()),
+        ]
+    )
+
+
+def _rates(rows: Sequence[Row]) -> list[str]:
+    head = f"{'version':>10}  {'runs':>5}  {'failed':>6}  {'rate':>5}  {'95 % interval':>14}"
+    table = [f"{head}  {'infrastructure':>14}  {'left out':>8}  verdict"]
+    for row in rows:
+        rate = "-" if row["rate"] is None else f"{row['rate']:.0%}"
+        interval = f"{row['low']:.0%} to {row['high']:.0%}"
+        table.append(
+            f"{_name(row):>10}  {row['runs']:>5}  {row['failures']:>6}  {rate:>5}  {interval:>14}"
+            f"  {row['infrastructure']:>14}  {sum(row['excluded'].values()):>8}  {row['verdict']}"
+        )
+    return table
+
+
+def _name(row: Row) -> str:
+    if row["version"] is not None:
+        return f"v{row['version']}"
+    return "no lesson" if row["details"]["memory_version"] == "0" else "unknown"
+
+
+def _version(row: Row) -> Row:
+    return {
+        "version": row["version"] or 0,
+        "runs": row["runs"],
+        "failures": row["failures"],
+        "infrastructure": row["infrastructure"],
+        "rate": row["rate"],
+        "low": row["low"],
+        "high": row["high"],
+    }

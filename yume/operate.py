@@ -1,0 +1,209 @@
+"""What an operator's commands do: tables, streams, platforms, and a look at what is there."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncGenerator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+from uuid import UUID
+
+from pydantic import SecretStr
+
+from yume import jetstream, trail
+from yume.clients.addresses import checked_base_url
+from yume.domain.dreams import Series
+from yume.errors import PermanentError
+from yume.ids import LessonId, PlatformId
+from yume.jetstream import JetStream
+from yume.resources import open_resources, vault_of
+from yume.settings import Settings, contracts
+from yume.store import access, dreams, lessons, migrations
+from yume.store.access import Platform
+from yume.trail import Trail
+
+if TYPE_CHECKING:
+    from yume.store.database import Db
+
+
+RUNNING: Final = "running.json"
+HOLDS: Final = "hold: sha256, excerpt and quotes match the archived bytes"
+
+
+def located(settings: Settings) -> Settings:
+    """Fill in the servers that `yume up` runs on this data folder, where no URL names others."""
+    try:
+        running = json.loads((settings.data_dir / RUNNING).read_bytes())
+    except (OSError, ValueError):
+        return settings  # nothing runs here: whoever needs a URL says so
+    return settings.model_copy(
+        update={
+            "database_url": settings.database_url or SecretStr(running["database_url"]),
+            "nats_url": settings.nats_url or SecretStr(running["nats_url"]),
+        }
+    )
+
+
+@contextmanager
+def running_here(settings: Settings) -> Iterator[None]:
+    """Tell other commands on this machine where the servers of this data folder listen."""
+    assert settings.database_url is not None
+    assert settings.nats_url is not None
+    urls = {
+        "database_url": settings.database_url.get_secret_value(),
+        "nats_url": settings.nats_url.get_secret_value(),
+    }
+    file = settings.data_dir / RUNNING
+    file.touch(mode=0o600)
+    file.write_text(json.dumps(urls))
+    try:
+        yield
+    finally:
+        file.unlink(missing_ok=True)
+
+
+async def migrate(settings: Settings) -> list[str]:
+    """Apply the migrations that are missing."""
+    url = _named(located(settings).database_url, "YUME_DATABASE_URL")
+    return await migrations.migrate(url, contracts("schemas") / "postgres")
+
+
+def _named(url: SecretStr | None, setting: str) -> str:
+    if url is None:
+        raise PermanentError(f"{setting} is not set, and no `yume up` is running on this data folder")
+    return url.get_secret_value()
+
+
+async def apply_streams(settings: Settings) -> list[str]:
+    """Make the server's streams and consumers what `streams/` says."""
+    async with _jetstream(settings) as js:
+        return await js.apply(jetstream.of_deployment(settings))
+
+
+async def check_streams(settings: Settings) -> list[dict[str, Any]]:
+    """Return every point in which the server differs from `streams/`."""
+    async with _jetstream(settings) as js:
+        found = await js.check(jetstream.of_deployment(settings))
+    return [
+        {"name": each.name, "field": each.field, "wanted": each.wanted, "live": each.live} for each in found
+    ]
+
+
+async def add_platform(
+    settings: Settings, platform: str, *, base_url: str, export_token: SecretStr, slot_token: SecretStr
+) -> None:
+    """Add a platform with its two tokens, sealed."""
+    vault = vault_of(settings)
+    row = Platform(
+        PlatformId(platform),
+        checked_base_url(base_url, allow_http=settings.platform_allow_http),
+        vault.seal(export_token),
+        vault.seal(slot_token),
+        {},
+    )
+    async with open_resources(located(settings), "cli") as resources, resources.db.acquire() as db:
+        await access.add_platform(db, row)
+
+
+def token_in(file: Path) -> SecretStr:
+    """Read a token from a file: one on the command line would stand in the list of processes."""
+    try:
+        return SecretStr(file.read_text(encoding="utf-8").strip())
+    except (OSError, UnicodeDecodeError) as error:
+        raise PermanentError(f"the token file {file} cannot be read: {error}") from error
+
+
+async def platforms(settings: Settings) -> list[dict[str, Any]]:
+    """Return the platforms, without their tokens."""
+    async with open_resources(located(settings), "cli") as resources, resources.db.acquire() as db:
+        return [dict(row) for row in await access.platforms(db)]
+
+
+async def dreams_of(settings: Settings, platform: str, series: str) -> list[dict[str, Any]]:
+    """Return the dreams of a series, oldest first."""
+    async with open_resources(located(settings), "cli") as resources, resources.db.acquire() as db:
+        return [
+            dict(row) for row in await dreams.dreams_of_series(db, (await _series(db, platform, series)).id)
+        ]
+
+
+async def lessons_of(settings: Settings, platform: str, series: str) -> list[dict[str, Any]]:
+    """Return the lessons of a series in every state."""
+    async with open_resources(located(settings), "cli") as resources, resources.db.acquire() as db:
+        found = await lessons.lessons_in(
+            db,
+            (await _series(db, platform, series)).id,
+            "approved",
+            "draft",
+            "superseded",
+            "retired",
+            "archived",
+        )
+    return [
+        {
+            "id": str(each.id),
+            "state": each.state,
+            "category": each.category,
+            "signals": len(each.evidence),
+            "origin": each.origin,
+            "trust": each.trust,
+            "rule": each.rule,
+        }
+        for each in found
+    ]
+
+
+async def trail_of(settings: Settings, platform: str, series: str, lesson: str) -> Trail:
+    """Follow a lesson down to its tasks."""
+    try:
+        name = LessonId(UUID(lesson))
+    except ValueError as error:
+        raise PermanentError(f"{lesson!r} is no lesson's id: `yume lessons` lists them") from error
+    async with open_resources(located(settings), "cli") as resources:
+        async with resources.db.acquire() as db:
+            where = await _series(db, platform, series)
+        found = await trail.follow(where.id, name, resources)
+    if found is None:
+        raise PermanentError(f"series {series!r} has no lesson {lesson}: `yume lessons` lists them")
+    return found
+
+
+def describe(followed: Trail) -> str:
+    """Return a trail for reading, a stop a paragraph."""
+    lines = [f"lesson  {followed.lesson.id}", f"rule    {followed.lesson.rule}"]
+    for stop in followed.stops:
+        pointer = stop.signal.pointer
+        lines += [
+            "",
+            f"signal  {stop.signal.id} ({stop.signal.kind}, written by {stop.signal.source_class})",
+            f"quote   {' / '.join(repr(quote) for quote in stop.quotes) or '(none)'}",
+            f"raw     {pointer.path} lines {pointer.first_line}-{pointer.last_line} of {stop.raw_key}",
+            f"run     {stop.run}",
+            f"task    {stop.task}",
+            f"checks  {HOLDS if stop.holds else _faults(stop)}",
+        ]
+    return "\n".join(lines)
+
+
+def _faults(stop: trail.Stop) -> str:
+    checks = {
+        "the archived bytes were changed or lost": stop.bytes_unchanged,
+        "the excerpt is not at the pointer": stop.excerpt_found,
+        "a quote is not in the lines": stop.quotes_found,
+    }
+    return "FAIL: " + ", ".join(fault for fault, passed in checks.items() if not passed)
+
+
+async def _series(db: Db, platform: str, series: str) -> Series:
+    found = await access.find_series(db, platform, series)
+    if found is None:
+        raise PermanentError(f"platform {platform!r} has no series {series!r}")
+    return found
+
+
+@asynccontextmanager
+async def _jetstream(settings: Settings) -> AsyncGenerator[JetStream]:
+    url = _named(located(settings).nats_url, "YUME_NATS_URL")
+    async with jetstream.connect(url, name="yume-cli") as js:
+        yield js
