@@ -256,4 +256,7 @@ async def connect(url: str, *, name: str) -> AsyncGenerator[JetStream]:
         yield JetStream(client)
     finally:
         leaving.append(True)
-        await client.close()
+        try:
+            await client.close()
+        except (nats.errors.Error, OSError) as error:  # a server that is away cannot hold up the end
+            log.warning("nats_not_closed", error=type(error).__name__)

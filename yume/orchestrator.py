@@ -29,7 +29,10 @@ if TYPE_CHECKING:
 
 log = structlog.get_logger()
 
-EMITS: Final = {REQUESTED: FIRST} | {stage.name: stage.emits for stage in STAGES}
+CONSUMES: Final = {stage.name: stage.consumes for stage in STAGES}
+CLOCK_SKEW: Final = timedelta(
+    hours=1
+)  # a task from the far future would stretch its batch over all later ones
 UNTOLD_AFTER: Final = timedelta(seconds=10)  # leaves the worker that ended a dream the time to tell so
 
 
@@ -50,6 +53,10 @@ class Orchestrator:
         if told.subject != event("task.finished", task, key="", at=told.time).subject:
             raise PermanentError(f"an event of type {told.type!r} stood on a subject of finished tasks")
         now = self.resources.now()
+        if task.finished_at > now + CLOCK_SKEW:
+            raise PermanentError(
+                f"a task that finishes at {task.finished_at} has not finished: check the clocks"
+            )
         async with self.resources.db.acquire() as db, db.transaction():
             series = await access.series_named(db, task.platform, task.series)
             await dreams.lock_series(db, series.id)
@@ -97,19 +104,30 @@ class Orchestrator:
             await self.announce()
 
     async def announce(self) -> None:
-        """Store the next event of every running dream for which it is not known to be stored."""
+        """See to it that the next event of every running dream gets stored where it is not known to be."""
         async with self.resources.db.acquire() as db:
             due = await dreams.unannounced(db, self.resources.now())
         for each in due:
-            await self._announce(each, each.step or REQUESTED)
+            if each.step is None:
+                await self._request(each)
+            else:
+                await self._have_told(each, each.step)
 
-    async def _announce(self, due: Due, step: str) -> None:
-        batch = RunBatch(platform=due.platform, series=due.series, dream_id=due.id, attempt=due.attempt)
-        key = f"{due.id}/{step}/{due.attempt}"
-        await self.js.store(event(EMITS[step], batch, key=key, at=self.resources.now()))
+    async def _request(self, due: Due) -> None:
+        """Ask for the dream's first step."""
+        await self._store(FIRST, due, f"{due.id}/{REQUESTED}/{due.attempt}")
         async with self.resources.db.acquire() as db:
-            await dreams.mark_announced(db, due.id, step, self.resources.now())
-        log.info("step_announced", dream_id=str(due.id), step=step, attempt=due.attempt)
+            await dreams.mark_announced(db, due.id, REQUESTED, self.resources.now())
+        log.info("dream_requested", dream_id=str(due.id), attempt=due.attempt)
+
+    async def _have_told(self, due: Due, step: str) -> None:
+        """Hand a step that is done its message once more: its worker alone knows what it has to tell."""
+        await self._store(CONSUMES[step], due, f"{due.id}/{step}/{due.attempt}/again")
+        log.info("step_to_be_told", dream_id=str(due.id), step=step, attempt=due.attempt)
+
+    async def _store(self, kind: str, due: Due, key: str) -> None:
+        batch = RunBatch(platform=due.platform, series=due.series, dream_id=due.id, attempt=due.attempt)
+        await self.js.store(event(kind, batch, key=key, at=self.resources.now()))
 
     async def sweep(self) -> None:
         """Do whatever is due now; a second orchestrator that does the same finds nothing left."""
@@ -139,12 +157,7 @@ class Orchestrator:
         async with self.resources.db.acquire() as db:
             untold = await dreams.untold_endings(db, self.resources.now() - UNTOLD_AFTER)
         for each in untold:
-            before_last = STAGES[-2].name
-            batch = RunBatch(
-                platform=each.platform, series=each.series, dream_id=each.id, attempt=each.attempt
-            )
-            key = f"{each.id}/{before_last}/{each.attempt}/untold"
-            await self.js.store(event(EMITS[before_last], batch, key=key, at=self.resources.now()))
+            await self._have_told(each, STAGES[-1].name)
 
     async def watch(self, sweep_every_s: float) -> None:
         """Sweep and heal for as long as the process lives; what fails now is tried again."""

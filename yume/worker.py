@@ -38,6 +38,8 @@ def select(names: Sequence[str]) -> list[Stage]:
         raise PermanentError(
             f"no step is named {unknown[0]!r}; there are {', '.join(s.name for s in STAGES)}"
         )
+    if not chosen:
+        raise PermanentError(f"name at least one step of {', '.join(s.name for s in STAGES)}")
     zones = {stage.zone for stage in chosen}
     if len(zones) > 1:
         raise PermanentError(
@@ -68,7 +70,7 @@ class StepHandler:
             case "tell_failure":
                 await self._tell_failure(batch)
             case "nothing":
-                log.info("message_ignored", reason="the dream is past this step")
+                log.info("message_ignored", reason="the dream is not at this step")
 
     async def _duty(self, dream: DreamId) -> str:
         async with self.resources.db.acquire() as db:

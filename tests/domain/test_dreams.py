@@ -63,9 +63,13 @@ def test_a_dream_that_is_not_under_way_is_left_alone(status, step, announced, mi
 
 
 @given(done=st.integers(0, 9), mine=st.integers(0, 8), announced=TOLD)
-def test_a_step_is_run_if_and_only_if_it_is_not_done(done, mine, announced):
+def test_a_step_is_run_if_and_only_if_it_is_the_next_one(done, mine, announced):
     step = STEPS[done - 1] if done else None
-    assert (duty("running", step, announced, STEPS[mine]) == "run") == (mine >= done)
+    assert (duty("running", step, announced, STEPS[mine]) == "run") == (mine == done)
+
+
+def test_no_message_gets_past_the_gate():
+    assert duty("running", "s2_extract", "s2_extract", "s8_write") == "nothing"
 
 
 def test_names_of_steps_sort_in_the_order_of_the_pipeline():

@@ -54,9 +54,11 @@ async def _result(check: Check) -> str | None:
         async with asyncio.timeout(CHECK_TIMEOUT_S):
             return await check()
     except TimeoutError:
-        return f"no answer within {CHECK_TIMEOUT_S:.0f} s"
+        return f"no answer within {CHECK_TIMEOUT_S:g} s"
     except YumeError as error:
         return str(error)
+    except Exception as error:  # noqa: BLE001  # a check that breaks finds nothing ready
+        return f"the check itself failed: {type(error).__name__}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -69,14 +69,16 @@ Duty = Literal["run", "announce", "tell_failure", "nothing"]
 def duty(status: Status, step: str | None, announced: str | None, mine: str) -> Duty:
     """Say what a message for step `mine` asks of a worker, given how far the dream's row is.
 
-    A step is run once; one that is done but whose event may not be stored is only announced; everything
-    else is a copy of a message that changes nothing. Names of steps sort in the order of the pipeline.
+    A step is run once, and only right after the one before it: nothing gets past the gate by a message.
+    One that is done but whose event may not be stored is only announced; everything else is a copy of a
+    message that changes nothing. Names of steps carry their place and so sort in the order of the pipeline.
     """
     told = announced is not None and announced >= mine
     if status == "failed":
         return "nothing" if told else "tell_failure"
     if status not in ("running", "finished"):
         return "nothing"
-    if step is None or step < mine:
-        return "run"
+    done = step or REQUESTED
+    if done < mine:
+        return "run" if int(mine[1]) == int(done[1]) + 1 else "nothing"
     return "nothing" if told else "announce"

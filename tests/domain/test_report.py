@@ -1,0 +1,110 @@
+"""A report says the same for programs and for people, and the same dream gives the same bytes."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from uuid import UUID
+
+import pytest
+
+from yume.domain.dreams import Dream, Series
+from yume.domain.lessons import Lesson, Quote
+from yume.domain.report import Outcome, as_json, as_markdown, facts
+from yume.ids import DreamId, LessonId, SeriesId, SignalId, TaxonomyId
+
+AT = datetime(2026, 11, 30, tzinfo=UTC)
+ID = UUID(int=7)
+SERIES = Series(
+    SeriesId(ID), "tobatsu", "kamila", "report_only", 40, timedelta(hours=24), 1500, "en", "", TaxonomyId(ID)
+)
+DREAM = Dream(
+    id=DreamId(ID),
+    series=SERIES,
+    number=3,
+    trigger="callback",
+    status="running",
+    step="s7_compile",
+    announced="s7_compile",
+    attempt=1,
+    taxonomy_id=TaxonomyId(ID),
+    base_lesson_set_id=None,
+    after=None,
+    before=AT,
+    started_at=AT,
+    result=None,
+    reason=None,
+    report_key=None,
+    operations=(),
+    gate={"decisions": [{"lesson": str(ID), "decision": "hold", "unmet": ["tasks: 1 of 2"]}]},
+    counters={"runs": 30, "failures": 9},
+    usage={"s3_classify": {"model": "rules", "calls": 2}},
+    broken=({"task_id": "t9", "why": "/task/finished_at: a time without zone", "raw_key": "k"},),
+    error=None,
+)
+LESSON = Lesson(
+    id=LessonId(ID),
+    lineage_id=LessonId(ID),
+    revision=1,
+    origin="dream",
+    state="draft",
+    symptom="order",
+    root_cause="text order",
+    rule="Use `sort -n`.",
+    category="wrong_result",
+    scope="all",
+    evidence=(SignalId(ID),),
+    quotes=(Quote(SignalId(ID), "expected 9 before 10"),),
+    trust="agent_text",
+    fingerprints=("f",),
+    confidence=0.8,
+)
+WITHHELD = Outcome("report_only", None, 1, "# Observations\n\n- Use `sort -n`.\n", None)
+
+
+def test_the_report_names_counts_model_lessons_unmet_reasons_and_what_was_left_out():
+    text = as_markdown(facts(DREAM, WITHHELD, [LESSON])).decode()
+    for part in (
+        "# Dream 3 of tobatsu/kamila",
+        "nothing was written",
+        "| failures | 9 |",
+        "Asked rules 2 times.",
+        "task `t9`: /task/finished_at: a time without zone",
+        "Use `sort -n`.",
+        "unmet: tasks: 1 of 2",
+        "    - Use `sort -n`.",
+    ):
+        assert part in text
+
+
+def test_the_report_for_programs_holds_the_same_facts():
+    report = json.loads(as_json(facts(DREAM, WITHHELD, [LESSON])))
+    assert report["result"] == "report_only"
+    assert report["lessons"][0]["decision"] == "hold"
+    assert report["slot"] == {"version": 1, "platform_version": None, "text": WITHHELD.text}
+    assert report["broken"][0]["task_id"] == "t9"
+
+
+def test_the_same_dream_gives_the_same_bytes():
+    again = replace(DREAM, counters=dict(reversed(DREAM.counters.items())))
+    assert as_json(facts(DREAM, WITHHELD, [LESSON])) == as_json(facts(again, WITHHELD, [LESSON]))
+    assert as_markdown(facts(DREAM, WITHHELD, [LESSON])) == as_markdown(facts(again, WITHHELD, [LESSON]))
+
+
+@pytest.mark.parametrize(
+    ("result", "says"),
+    [
+        ("published", "was written into the slot"),
+        ("held", "a person has to decide"),
+        ("no_signal", "no model was asked"),
+    ],
+)
+def test_every_ending_is_said_in_words(result, says):
+    assert says in as_markdown(facts(DREAM, replace(WITHHELD, result=result), [])).decode()
+
+
+def test_a_dream_without_lessons_says_so():
+    text = as_markdown(facts(DREAM, Outcome("no_change", None, None, "", None), [])).decode()
+    assert "None." in text
+    assert "(empty)" in text
