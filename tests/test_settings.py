@@ -154,3 +154,12 @@ def test_a_child_inherits_everything_but_yumes_own_variables(monkeypatch):
 )
 def test_a_contract_folder_is_found(folder, file):
     assert (settings.contracts(folder) / file).is_file()
+
+
+def test_a_misspelt_setting_is_refused_with_the_name_that_was_meant(monkeypatch):
+    monkeypatch.setenv("YUME_DATABSE_URL", "postgresql://u:hunter2@db/yume")
+    with pytest.raises(
+        PermanentError, match=r"YUME_DATABSE_URL is no setting; did you mean YUME_DATABASE_URL\?"
+    ) as refused:
+        settings.load()
+    assert "hunter2" not in str(refused.value)

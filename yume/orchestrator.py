@@ -135,7 +135,7 @@ class Orchestrator:
         async with self.resources.db.acquire() as db:
             overdue = await dreams.overdue_batches(db, now)
             late = await dreams.past_deadline(db, now)
-            stalled = await dreams.revive_stalled(db, now - self.stall_after)
+            stalled = await dreams.revive_stalled(db, now - self.stall_after, now)
         for dream, series in overdue:
             async with self.resources.db.acquire() as db, db.transaction():
                 await dreams.lock_series(db, series)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -23,7 +24,9 @@ Seconds = Annotated[float, Field(ge=1, le=3600)]
 class Settings(BaseSettings):
     """Each field is an environment variable: `YUME_` and the field's name in capitals."""
 
-    model_config = SettingsConfigDict(env_prefix=PREFIX, frozen=True, extra="ignore", allow_inf_nan=False)
+    model_config = SettingsConfigDict(
+        env_prefix=PREFIX, env_ignore_empty=True, frozen=True, extra="ignore", allow_inf_nan=False
+    )
 
     data_dir: Path = Field(
         Path(".yume"), description="folder of the embedded servers, the archive and the secret key"
@@ -84,7 +87,13 @@ def contracts(folder: Literal["streams", "schemas"]) -> Path:
 
 
 def load() -> Settings:
-    """Read the environment; a value that is no setting's is refused by name, with the reason."""
+    """Read the environment; an unknown name and a value that cannot be are refused, with the reason."""
+    known = {f"{PREFIX}{name.upper()}" for name in Settings.model_fields}
+    environment = os.environ  # noqa: TID251  # this is the place that reads it
+    if unknown := sorted(name for name in environment if name.startswith(PREFIX) and name not in known):
+        nearest = difflib.get_close_matches(unknown[0], known, n=1)
+        hint = f"; did you mean {nearest[0]}?" if nearest else "; the README lists those that there are"
+        raise PermanentError(f"{unknown[0]} is no setting{hint}")
     try:
         return Settings()
     except ValidationError as error:

@@ -85,9 +85,9 @@ async def untold_endings(db: Db, before: datetime) -> list[Due]:
     return [_due(row) for row in await db.fetch(SQL["untold_endings"], before)]
 
 
-async def revive_stalled(db: Db, silent_since: datetime) -> list[DreamId]:
+async def revive_stalled(db: Db, silent_since: datetime, now: datetime) -> list[DreamId]:
     """Make the step of each dream that gave no sign of life due again, as a new attempt."""
-    return [DreamId(row["id"]) for row in await db.fetch(SQL["revive_stalled"], silent_since)]
+    return [DreamId(row["id"]) for row in await db.fetch(SQL["revive_stalled"], silent_since, now)]
 
 
 async def past_deadline(db: Db, now: datetime) -> list[DreamId]:

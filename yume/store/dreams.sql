@@ -15,7 +15,8 @@ SELECT $1, $2, coalesce(max(number), 0) + 1, $3, $4
 RETURNING id;
 
 -- name: close_batch
--- $1 dream, $2 closed at, $3 batch id, $4 everything that finished before this instant belongs to the batch
+-- $1 dream, $2 closed at, $3 batch id, $4 everything that finished before this instant belongs to the batch;
+-- whatever the clock says, a span begins where the one before ended, and is not empty
 UPDATE yume.dream_runs
    SET status = 'queued',
        closed_at = $2,
@@ -26,7 +27,7 @@ UPDATE yume.dream_runs
            ORDER BY before.number DESC LIMIT 1),
          greatest($4::timestamptz,
            (SELECT max(finished_at) + interval '1 microsecond' FROM yume.runs WHERE runs.dream_id = dream_runs.id),
-           (SELECT upper(before.span) FROM yume.dream_runs AS before
+           (SELECT upper(before.span) + interval '1 microsecond' FROM yume.dream_runs AS before
              WHERE before.series_id = dream_runs.series_id AND before.number < dream_runs.number AND before.span IS NOT NULL
              ORDER BY before.number DESC LIMIT 1)),
          '[)')
@@ -90,9 +91,9 @@ SELECT dream_runs.id, platform_id, external_id, step, attempt
    AND dream_runs.finished_at < $1;
 
 -- name: revive_stalled
--- $1 silent since: whoever had the step is gone, and so may be its message
+-- $1 silent since, $2 now: whoever had the step is gone, and so may be its message
 UPDATE yume.dream_runs
-   SET announced = NULL, attempt = attempt + 1, heartbeat_at = now()
+   SET announced = NULL, attempt = attempt + 1, heartbeat_at = $2
  WHERE status = 'running' AND heartbeat_at < $1 AND (not_before IS NULL OR not_before < $1)
    AND announced IS NOT NULL
 RETURNING id;

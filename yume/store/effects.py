@@ -102,10 +102,9 @@ async def refused(
     await db.execute(SQL["settle"], injection, status, None, None, error)
 
 
-async def version_before(db: Db, series: SeriesId, injection: InjectionId) -> str | None:
-    """Return the version that a slot write replaced."""
-    found = await db.fetchval(SQL["version_before"], series, injection)
-    return None if found is None else str(found)
+async def written_before(db: Db, series: SeriesId, injection: InjectionId) -> Injection | None:
+    """Return the slot write that another one replaced."""
+    return _injection(await db.fetchrow(SQL["written_before"], series, injection))
 
 
 async def texts_by_version(db: Db, series: SeriesId) -> dict[str, str]:

@@ -39,9 +39,10 @@ SELECT id, lesson_set_id, kind, status, expected_version, platform_version, writ
   FROM yume.injections
  WHERE dream_id = $1 AND kind = 'write';
 
--- name: version_before
--- $1 series, $2 injection: the version that stood in the slot before it
-SELECT before.platform_version
+-- name: written_before
+-- $1 series, $2 injection: what stood in the slot before it
+SELECT before.id, before.lesson_set_id, before.kind, before.status, before.expected_version, before.platform_version,
+       before.written_at
   FROM yume.injections AS before
   JOIN yume.injections AS this ON this.id = $2
  WHERE before.series_id = $1 AND before.status = 'written' AND before.written_at < this.written_at

@@ -45,7 +45,8 @@ SELECT task_id, finished_at
  ORDER BY finished_at, task_id;
 
 -- name: save_pulled_runs
--- $1 series, $2 dream, $3 now, then one array a column; a run of an earlier dream stays that dream's
+-- $1 series, $2 dream, $3 now, then one array a column; a run of an earlier dream stays that dream's, and a record that
+-- cannot be read replaces none that could
 INSERT INTO yume.runs AS known (
   series_id, dream_id, pulled_at, id, task_id, task_kind, template_version, agent_model, status, started_at, finished_at,
   attempts, inquiries, artifacts, raw_key, raw_sha256, raw_bytes, broken)
@@ -71,7 +72,8 @@ ON CONFLICT (series_id, task_id) DO UPDATE
        raw_key = excluded.raw_key,
        raw_sha256 = excluded.raw_sha256,
        raw_bytes = excluded.raw_bytes,
-       broken = excluded.broken;
+       broken = excluded.broken
+ WHERE excluded.broken IS NULL OR known.pulled_at IS NULL OR known.broken IS NOT NULL;
 
 -- name: runs_to_extract
 -- $1 series, $2 dream, $3 the dream's start: its own runs, and older ones that it pulled again

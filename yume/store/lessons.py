@@ -126,11 +126,6 @@ async def set_by_id(db: Db, lesson_set: LessonSetId) -> LessonSet | None:
     return _set(await db.fetchrow(SQL["set_by_id"], lesson_set))
 
 
-async def parent_of(db: Db, lesson_set: LessonSetId) -> LessonSet | None:
-    """Return the set that a set was compiled after."""
-    return _set(await db.fetchrow(SQL["parent_of"], lesson_set))
-
-
 async def set_with_text(db: Db, series: SeriesId, text_sha256: str) -> LessonSet | None:
     """Return the set whose text has this hash: how Yume knows its own text in a slot."""
     return _set(await db.fetchrow(SQL["set_with_text"], series, text_sha256))

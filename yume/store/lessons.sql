@@ -62,14 +62,6 @@ SELECT id, version, lesson_ids, body, body_sha256, text, text_sha256, tokens, dr
   FROM yume.lesson_sets
  WHERE id = $1;
 
--- name: parent_of
--- $1 lesson set
-SELECT parent.id, parent.version, parent.lesson_ids, parent.body, parent.body_sha256, parent.text, parent.text_sha256,
-       parent.tokens, parent.dream_id
-  FROM yume.lesson_sets
-  JOIN yume.lesson_sets AS parent ON parent.id = lesson_sets.parent_id
- WHERE lesson_sets.id = $1;
-
 -- name: set_with_text
 -- $1 series, $2 sha256 of the whole text
 SELECT id, version, lesson_ids, body, body_sha256, text, text_sha256, tokens, dream_id
