@@ -105,7 +105,7 @@ async def _stop(lesson: Lesson, found: Evidence, resources: Resources) -> Stop:
 
 
 async def _evidence(found: Evidence, resources: Resources) -> tuple[bytes, str]:
-    """Return the archived bytes and the lines pointed at; what is lost or unreadable is empty and fails its checks."""
+    """Return the archived bytes and the lines at the pointer; what is lost is empty, and fails its checks."""
     try:
         raw = await resources.archive.get(found.raw_key)
     except LostEvidence:

@@ -113,7 +113,7 @@ async def test_of_twenty_writers_at_once_exactly_one_wins(archive, key):
     results = await asyncio.gather(*(put(data) for data in candidates), return_exceptions=True)
     winners = [data for data, result in zip(candidates, results, strict=True) if result is None]
     assert winners == [await archive.get(key)]
-    assert all(type(result) is PermanentError for result in results if result is not None)
+    assert all(type(result) is LostEvidence for result in results if result is not None)
 
 
 async def test_fifty_megabytes_are_fine(archive, key):

@@ -26,7 +26,7 @@ class Archive(Protocol):
     """Holds bytes under keys like `runs/kamila/42.json`."""
 
     async def put(self, key: str, data: bytes, /) -> None:
-        """Store the bytes; the same again is fine, others under a taken key raise PermanentError."""
+        """Store the bytes; the same again is fine, others under a taken key raise LostEvidence."""
         ...
 
     async def get(self, key: str, /) -> bytes:

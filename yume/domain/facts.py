@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import datetime
 from typing import Any, Final
 
@@ -38,6 +39,12 @@ def artifact_facts(record: Record) -> list[Json]:
         if isinstance(artifact, dict)
     ]
     return found[:ARTIFACTS]
+
+
+def proposal_facts(proposals: Iterable[Json]) -> list[Json]:
+    """Return the agents' own proposals, with the fields that the contract names."""
+    names = ("id", "task_id", "text", "created_at")
+    return [{name: short(rendered(each[name])) for name in names if name in each} for each in proposals]
 
 
 def short(text: str | None) -> str | None:

@@ -105,7 +105,8 @@ async def show_dream(dream: DreamId, resources: Resources) -> str:
         found = await dreams.dream_of(db, dream)
     counted = found.counters
     return (
-        f"dream {found.number}: {counted.get('failures', 0)} of {counted.get('runs', 0)} runs failed, "
+        f"dream {found.number}: {counted.get('failures', 0)} of {counted.get('runs', 0)} runs failed "
+        "or had to be rescued, "
         f"{counted.get('groups', 0)} different failures, {counted.get('drafts', 0)} lessons drafted, "
         f"{counted.get('approved', 0)} approved, {counted.get('held', 0)} held: {found.result}"
     )

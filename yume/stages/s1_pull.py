@@ -6,7 +6,7 @@ import asyncio
 import hashlib
 import json
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence, Set
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Final
@@ -15,9 +15,10 @@ from yume.clients.archive import LostEvidence
 from yume.clients.http import Refused, TooLarge
 from yume.clients.platform import Export
 from yume.domain.dreams import Dream
-from yume.domain.facts import artifact_facts, attempt_facts, inquiry_facts, short
+from yume.domain.facts import artifact_facts, attempt_facts, inquiry_facts, proposal_facts, short
 from yume.domain.reading import read_record
 from yume.domain.runs import VERDICT_MAY_COME, BrokenRecord, Record
+from yume.domain.text import clean
 from yume.errors import PermanentError, TransientError
 from yume.events import RunBatch, token
 from yume.ids import DreamId
@@ -29,6 +30,8 @@ STEP: Final = "s1_pull"
 OVERLAP: Final = timedelta(minutes=15)  # a task may appear in the export that much late
 CHUNK: Final = 50
 BROKEN_SHARE: Final = 0.1
+ID_LIMIT: Final = 512
+ID_SHOWN: Final = 80
 
 Json = dict[str, Any]
 Call = Callable[[Sequence[str]], Awaitable[list[Json]]]
@@ -48,9 +51,9 @@ async def run(batch: RunBatch, resources: Resources, /) -> None:
     async with resources.export(platform) as export:
         tasks = await _tasks(export, dream, oldest=min(unsettled.values(), default=None))
         async with resources.db.acquire() as db:
-            ids = [str(task["id"]) for task in tasks if "id" in task]
+            ids = [name for task in tasks if (name := _id(task)) is not None]
             taken = await evidence.taken_tasks(db, dream.series.id, dream.id, ids)
-        chosen = [task for task in tasks if str(task.get("id")) not in taken or str(task["id"]) in unsettled]
+        chosen = [task for task in tasks if (name := _id(task)) not in taken or name in unsettled]
         _wait_for_late_ones(dream, announced, chosen, resources)
         puller = Puller(export, dream, resources)
         pulled = [
@@ -65,7 +68,7 @@ async def run(batch: RunBatch, resources: Resources, /) -> None:
         counters = {"tasks": len(chosen), "broken": len(broken)}
         await dreams.mark_step(db, dream.id, STEP, resources.now(), counters=counters)
         await evidence.save_pulled_runs(db, dream.series.id, dream.id, _identified(pulled), resources.now())
-        await dreams.save_pulled(db, dream.id, broken=broken, proposals=proposals)
+        await dreams.save_pulled(db, dream.id, broken=broken, proposals=proposal_facts(proposals))
 
 
 async def _tasks(export: Export, dream: Dream, *, oldest: Any) -> list[Json]:
@@ -75,10 +78,16 @@ async def _tasks(export: Export, dream: Dream, *, oldest: Any) -> list[Json]:
     return await export.tasks(dream.series.external_id, finished_after=after, finished_before=dream.before)
 
 
+def _id(task: Json) -> str | None:
+    """Return a task's id, None where there is none or none that a row can hold."""
+    name = str(task.get("id", ""))
+    return name if 0 < len(name) <= ID_LIMIT and clean(name) == name else None
+
+
 def _wait_for_late_ones(
     dream: Dream, announced: Iterable[str], tasks: Sequence[Json], resources: Resources
 ) -> None:
-    listed = {str(task.get("id")) for task in tasks}
+    listed = {_id(task) for task in tasks}
     missing = [task for task in announced if task not in listed]
     if missing and resources.now() < dream.started_at + OVERLAP:
         raise TransientError(
@@ -97,7 +106,7 @@ class Puller:
 
     async def chunk(self, tasks: Sequence[Json]) -> list[Pulled]:
         """Pull and archive the records of a few tasks."""
-        ids = [str(task["id"]) for task in tasks if "id" in task]
+        ids = [name for task in tasks if (name := _id(task)) is not None]
         runs, inquiries = await asyncio.gather(
             self._of_tasks(self.export.runs, ids), self._of_tasks(self.export.inquiries, ids)
         )
@@ -119,9 +128,9 @@ class Puller:
 
     async def _task(self, task: Json, runs: Answers, inquiries: Answers) -> Pulled:
         """Put one task's record together and archive its bytes; one that is broken is named, not dropped."""
-        if "id" not in task:
-            return Pulled("", broken=f"/task/id: missing in a task with {sorted(task)[:8]}")
-        task_id = str(task["id"])
+        task_id = _id(task)
+        if task_id is None:
+            return Pulled("", broken=f"/task/id: {repr(task.get('id'))[:ID_SHOWN]} names no task")
         parts: Json = {"task": task, "runs": runs.get(task_id, []), "inquiries": inquiries.get(task_id, [])}
         for name, value in parts.items():
             if isinstance(value, str):
@@ -176,7 +185,7 @@ def _bytes(record: Json) -> bytes:
         return json.dumps(record, ensure_ascii=True, separators=(",", ":")).encode()
 
 
-def _broken(pulled: Sequence[Pulled], *, known: Set[str]) -> list[dict[str, str]]:
+def _broken(pulled: Sequence[Pulled], *, known: set[str]) -> list[dict[str, str]]:
     """Return what was left out; more than a tenth of a batch is no batch.
 
     Tasks known from an earlier dream do not count: what has failed one dream must not fail all that follow.

@@ -11,6 +11,7 @@ from datetime import datetime
 from typing import Final
 
 from yume.domain.extraction import EXTRACTOR_VERSION, extract
+from yume.domain.facts import short
 from yume.domain.reading import read_record
 from yume.domain.runs import Capabilities, judge, memory_version_of, verdict_of
 from yume.errors import PermanentError
@@ -66,6 +67,7 @@ class Reader:
             )
         record = read_record(raw)
         version, source = memory_version_of(record)
+        version = short(version)
         judgement = judge(record, self.words, now=self.now)
         cancelled = judgement.outcome == "cancelled"  # an owner's stop looks like a failed attempt
         found = [] if cancelled else extract(record, injected=self.texts.get(version or ""))

@@ -27,17 +27,18 @@ FOREIGN: Final = "slot holds foreign text"
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What the slot should hold after this dream, and what Yume last wrote there."""
+    """What the slot should hold after this dream, what Yume last wrote there, and what of it is done."""
 
     dream: Dream
     platform: Platform
     target: LessonSet | None
     current: Injection | None
+    own: Injection | None
 
     @property
     def injection(self) -> InjectionId:
-        """The id of this dream's one slot write: derived, so that a redelivery continues it."""
-        return InjectionId(derived_id(self.dream.id, "injection"))
+        """The id of this dream's one slot write."""
+        return _injection_id(self.dream)
 
     @property
     def unchanged(self) -> bool:
@@ -56,6 +57,7 @@ async def run(batch: RunBatch, resources: Resources, /) -> None:
             await access.platform_of(db, dream.series.platform),
             await lessons.newest_set(db, dream.series.id),
             await effects.in_slot(db, dream.series.id),
+            await effects.injection_of(db, _injection_id(dream)),
         )
         drafted = await lessons.lessons_of_dream(db, dream.id)
 
@@ -76,38 +78,47 @@ async def tell(batch: RunBatch, resources: Resources, /) -> Sequence[Event]:
         if injection is None or injection.lesson_set_id is None:
             return ()
         published = await lessons.set_by_id(db, injection.lesson_set_id)
-        parent = await lessons.parent_of(db, injection.lesson_set_id)
-        version_before = await effects.version_before(db, dream.series.id, injection.id)
-        texts = await lessons.lessons_by_id(
-            db,
-            dream.series.id,
-            {*(published.lesson_ids if published else ()), *(parent.lesson_ids if parent else ())},
-        )
+        before = await effects.written_before(db, dream.series.id, injection.id)
+        replaced = before and before.lesson_set_id and await lessons.set_by_id(db, before.lesson_set_id)
+        new = list(published.lesson_ids) if published else []
+        old = list(replaced.lesson_ids) if replaced else []
+        texts = await lessons.lessons_by_id(db, dream.series.id, {*new, *old})
     base: dict[str, Any] = {"platform": batch.platform, "series": batch.series, "dream_id": str(dream.id)}
     if injection.status == "conflict":
+        now = resources.now()
         data = base | {"expected_version": injection.expected_version, "why": FOREIGN}
-        return (event("slot.conflict", data, key=f"{injection.id}/conflict", at=resources.now()),)
+        review = base | {"kind": "slot", "lesson_ids": [], "reasons": {"slot": [FOREIGN]}}
+        return (
+            event("slot.conflict", data, key=f"{injection.id}/conflict", at=now),
+            event("review.requested", review, key=f"{injection.id}/review", at=now),
+        )
     if injection.status != "written" or published is None:
         return ()
-    old, new = set(parent.lesson_ids if parent else ()), set(published.lesson_ids)
     data = base | {
         "lesson_set_id": str(published.id),
         "lesson_set_version": published.version,
         "platform_version": injection.platform_version,
-        "previous_version": version_before,
+        "previous_version": before.platform_version if before else None,
         "text": published.text,
         "text_sha256": published.text_sha256,
         "body_sha256": published.body_sha256,
         "tokens": published.tokens,
-        "added": [_told(texts[each]) for each in published.lesson_ids if each not in old],
-        "retired": [_told(texts[each]) for each in (parent.lesson_ids if parent else ()) if each not in new],
+        "added": [_told(texts[each]) for each in new if each not in old],
+        "retired": [_told(texts[each]) for each in old if each not in new],
         "changed": [],
     }
     return (event("lesson.published", data, key=f"{injection.id}/published", at=resources.now()),)
 
 
 async def _outcome(plan: Plan, resources: Resources) -> Outcome:
+    """Write or withhold; what an earlier run of this step settled stays settled."""
     target = plan.target
+    if plan.own is not None and plan.own.status == "written":
+        return _ending(plan, "published", plan.own.platform_version)
+    if plan.own is not None and plan.own.status == "conflict" and target is not None:
+        return Outcome("held", FOREIGN, target.version, target.text, None)
+    if plan.own is not None and plan.own.status == "withheld":
+        return _ending(plan, "report_only", None)
     if plan.dream.series.mode == "report_only":
         if target is not None and target.dream_id == plan.dream.id:
             await _request(plan, target, None, resources, withheld=True)
@@ -190,6 +201,13 @@ async def _request(
             dream=plan.dream.id,
             now=resources.now(),
         )
+        if expected is not None:
+            await effects.expect(db, plan.injection, expected)
+
+
+def _injection_id(dream: Dream) -> InjectionId:
+    """Derive the id of a dream's slot write, so that a redelivery continues it."""
+    return InjectionId(derived_id(dream.id, "injection"))
 
 
 def _ending(plan: Plan, result: Result, platform_version: str | None) -> Outcome:
