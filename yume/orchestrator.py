@@ -33,7 +33,7 @@ CONSUMES: Final = {stage.name: stage.consumes for stage in STAGES}
 CLOCK_SKEW: Final = timedelta(
     hours=1
 )  # a task from the far future would stretch its batch over all later ones
-UNTOLD_AFTER: Final = timedelta(seconds=10)  # leaves the worker that ended a dream the time to tell so
+UNTOLD_AFTER: Final = timedelta(seconds=5)  # leaves the worker that did a step the time to tell so
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +106,8 @@ class Orchestrator:
     async def announce(self) -> None:
         """See to it that the next event of every running dream gets stored where it is not known to be."""
         async with self.resources.db.acquire() as db:
-            due = await dreams.unannounced(db, self.resources.now())
+            now = self.resources.now()
+            due = await dreams.unannounced(db, now, now - UNTOLD_AFTER)
         for each in due:
             if each.step is None:
                 await self._request(each)

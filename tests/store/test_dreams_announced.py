@@ -15,7 +15,7 @@ INSTANT = timedelta(microseconds=1)
 
 
 async def _due(db, now):
-    return [due.id for due in await dreams.unannounced(db, now)]
+    return [due.id for due in await dreams.unannounced(db, now, now + INSTANT)]
 
 
 async def test_a_dream_is_due_until_the_event_of_its_last_step_is_stored(db, dream, now):
@@ -23,12 +23,19 @@ async def test_a_dream_is_due_until_the_event_of_its_last_step_is_stored(db, dre
     await dreams.mark_announced(db, dream, REQUESTED, now)
     assert await _due(db, now) == []
     await dreams.mark_step(db, dream, "s1_pull", now)
-    (due,) = await dreams.unannounced(db, now)
+    (due,) = await dreams.unannounced(db, now, now + INSTANT)
     assert (due.id, due.platform, due.series, due.step, due.attempt) == (
         *(dream, "tobatsu", "kamila", "s1_pull", 1),
     )
     await dreams.mark_announced(db, dream, "s1_pull", now)
     assert await _due(db, now) == []
+
+
+async def test_a_worker_that_has_just_done_a_step_is_left_the_time_to_tell_so(db, dream, now):
+    await dreams.mark_announced(db, dream, REQUESTED, now)
+    await dreams.mark_step(db, dream, "s1_pull", now)
+    assert await dreams.unannounced(db, now, now) == []
+    assert [due.id for due in await dreams.unannounced(db, now, now + INSTANT)] == [dream]
 
 
 @pytest.mark.parametrize("note", [REQUESTED, "s2_extract"])
@@ -63,7 +70,7 @@ async def test_a_dream_that_is_put_off_is_due_again_at_its_instant_as_a_new_atte
     await dreams.mark_announced(db, dream, REQUESTED, now)
     assert await dreams.put_off(db, dream, now + MINUTE)
     assert await _due(db, now + MINUTE - INSTANT) == []
-    (due,) = await dreams.unannounced(db, now + MINUTE)
+    (due,) = await dreams.unannounced(db, now + MINUTE, now + MINUTE)
     assert (due.id, due.attempt) == (dream, 2)
     await dreams.mark_announced(db, dream, REQUESTED, now + MINUTE)
     assert await _due(db, now + MINUTE) == []
@@ -79,7 +86,7 @@ async def test_a_dream_that_fell_silent_is_due_again_as_a_new_attempt(db, dream,
     await dreams.mark_announced(db, dream, REQUESTED, now)
     assert await dreams.revive_stalled(db, now, now) == []  # it was heard of at that instant
     assert await dreams.revive_stalled(db, now + INSTANT, now) == [dream]
-    (due,) = await dreams.unannounced(db, now)
+    (due,) = await dreams.unannounced(db, now, now + INSTANT)
     assert due.attempt == 2
 
 

@@ -75,9 +75,9 @@ async def overdue_batches(db: Db, now: datetime) -> list[tuple[DreamId, SeriesId
     return [(DreamId(row["id"]), SeriesId(row["series_id"])) for row in rows]
 
 
-async def unannounced(db: Db, now: datetime) -> list[Due]:
+async def unannounced(db: Db, now: datetime, quiet_since: datetime) -> list[Due]:
     """Return the running dreams whose next event was never stored, or is due again."""
-    return [_due(row) for row in await db.fetch(SQL["unannounced"], now)]
+    return [_due(row) for row in await db.fetch(SQL["unannounced"], now, quiet_since)]
 
 
 async def untold_endings(db: Db, before: datetime) -> list[Due]:

@@ -72,13 +72,15 @@ SELECT dream_runs.id, dream_runs.series_id
    AND EXISTS (SELECT FROM yume.runs WHERE runs.dream_id = dream_runs.id);
 
 -- name: unannounced
--- $1 now: dreams whose next event was never stored, or is due again
+-- $1 now, $2 quiet since: dreams whose next event was never stored, or is due again; a worker that has just done a step
+-- is about to tell so
 SELECT dream_runs.id, platform_id, external_id, step, attempt
   FROM yume.dream_runs
   JOIN yume.series ON series.id = dream_runs.series_id
  WHERE dream_runs.status = 'running'
    AND announced IS DISTINCT FROM coalesce(step, 's0_requested')
    AND (not_before IS NULL OR not_before <= $1)
+   AND (step IS NULL OR announced IS NULL OR heartbeat_at < $2)
  ORDER BY dream_runs.created_at;
 
 -- name: untold_endings
