@@ -127,3 +127,26 @@ def test_a_token_file_that_is_not_there_is_named(yume, database_url):
     )
     assert ended.returncode == 1
     assert "/nowhere" in ended.stderr
+
+
+def test_every_command_of_the_parser_is_there():
+    from yume import cli, commands  # noqa: PLC0415  # every other test here runs the real program
+
+    named = re.findall(r'_command\(\s*\w+,\s*"[\w]+",\s*"(\w+)"', Path(cli.__file__).read_text())
+    assert len(named) >= 16
+    assert all(callable(getattr(commands, name)) for name in named)
+
+
+def test_a_reader_that_has_seen_enough_causes_no_traceback():
+    ended = subprocess.Popen(
+        [sys.executable, "-m", "yume.cli", "--help"],
+        cwd=ROOT,
+        env=dict(inherited()),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    ended.stdout.close()
+    assert ended.stderr.read() == ""
+    ended.stderr.close()
+    assert ended.wait(30) == 0

@@ -13,7 +13,7 @@ from pydantic import SecretStr
 
 from yume import jetstream, trail
 from yume.clients.addresses import checked_base_url
-from yume.domain.dreams import Series
+from yume.domain.dreams import Mode, Series
 from yume.errors import PermanentError
 from yume.ids import LessonId, PlatformId
 from yume.jetstream import JetStream
@@ -118,6 +118,34 @@ async def platforms(settings: Settings) -> list[dict[str, Any]]:
     """Return the platforms, without their tokens."""
     async with open_resources(located(settings), "cli") as resources, resources.db.acquire() as db:
         return [dict(row) for row in await access.platforms(db)]
+
+
+async def all_series(settings: Settings) -> list[dict[str, Any]]:
+    """Return every series with its policy."""
+    async with open_resources(located(settings), "cli") as resources, resources.db.acquire() as db:
+        return [dict(row) for row in await access.all_series(db)]
+
+
+async def set_mode(settings: Settings, platform: str, series: str, mode: Mode, *, by: str, why: str) -> bool:
+    """Change a series' mode and record who did it and why; False if it is in that mode already."""
+    async with open_resources(located(settings), "cli") as resources, resources.db.acquire() as db:
+        found = await _series(db, platform, series)
+        return await access.promote(db, found, mode, by=by, why=why, now=resources.now())
+
+
+async def report_of(
+    settings: Settings, platform: str, series: str, number: int | None, *, as_json: bool
+) -> str:
+    """Return a dream's report, the newest one's unless a number is given."""
+    async with open_resources(located(settings), "cli") as resources:
+        async with resources.db.acquire() as db:
+            rows = await dreams.dreams_of_series(db, (await _series(db, platform, series)).id)
+        reported = {row["number"]: row["report_key"] for row in rows if row["report_key"]}
+        if not reported or (number is not None and number not in reported):
+            there = ", ".join(str(each) for each in reported) or "none"
+            raise PermanentError(f"dream {number or ''} has no report; dreams with one: {there}")
+        key = reported[max(reported) if number is None else number]
+        return (await resources.archive.get(key.removesuffix(".md") + ".json" if as_json else key)).decode()
 
 
 async def dreams_of(settings: Settings, platform: str, series: str) -> list[dict[str, Any]]:

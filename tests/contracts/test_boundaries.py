@@ -102,17 +102,19 @@ def test_planted_uses_are_seen():
 # The practice platform
 
 
-@pytest.mark.parametrize("name", [name for name in PRODUCT if name != "cli.py"])
+@pytest.mark.parametrize("name", [name for name in PRODUCT if name != "commands.py"])
 def test_the_product_imports_nothing_of_the_embedded_default(name):
     assert not imports(PRODUCT[name], "yume.local")
 
 
 def test_the_command_line_imports_it_only_where_a_command_needs_it():
     at_the_top = [
-        node for node in ast.parse(PRODUCT["cli.py"]).body if isinstance(node, ast.Import | ast.ImportFrom)
+        node
+        for node in ast.parse(PRODUCT["commands.py"]).body
+        if isinstance(node, ast.Import | ast.ImportFrom)
     ]
     assert not any(imports(ast.unparse(node), "yume.local") for node in at_the_top)
-    assert imports(PRODUCT["cli.py"], "yume.local")
+    assert imports(PRODUCT["commands.py"], "yume.local")
 
 
 def test_the_product_knows_nothing_of_the_practice_platforms_tasks():

@@ -92,6 +92,11 @@ async def series_named(db: Db, platform: str, external_id: str) -> Series:
     return made
 
 
+async def all_series(db: Db) -> list[asyncpg.Record]:
+    """Return every series with its policy, as rows for display."""
+    return list(await db.fetch(SQL["all_series"]))
+
+
 async def promote(db: Db, series: Series, mode: Mode, *, by: str, why: str, now: datetime) -> bool:
     """Change a series' mode and record who did it; False if it is in that mode already."""
     entry = {"from": series.mode, "to": mode, "by": by, "why": why, "at": now.isoformat()}

@@ -24,6 +24,11 @@ SELECT id, platform_id, external_id, mode, batch_max_runs, batch_max_wait, proje
   FROM yume.series
  WHERE platform_id = $1 AND external_id = $2;
 
+-- name: all_series
+SELECT platform_id, external_id, mode, mode_reason, language, batch_max_runs, projection_budget_tokens, paused_at, promotions
+  FROM yume.series
+ ORDER BY platform_id, external_id;
+
 -- name: add_series
 -- $1 id, $2 platform, $3 external id: with the newest version of Yume's own taxonomy
 INSERT INTO yume.series (id, platform_id, external_id, taxonomy_id)

@@ -179,7 +179,7 @@ RETURNING id;
 
 -- name: dreams_of_series
 -- $1 series
-SELECT id, number, status, result, reason, step, counters, usage, error, started_at, finished_at
+SELECT id, number, status, result, reason, step, counters, usage, error, report_key, started_at, finished_at
   FROM yume.dream_runs
  WHERE series_id = $1
  ORDER BY number;
