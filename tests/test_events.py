@@ -9,6 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from yume import events
 from yume.events import DreamFinished, Event, RunBatch, TaskFinished, event, every, subject, token
 from yume.ids import new_id
 
@@ -126,3 +127,10 @@ def test_the_same_key_gives_the_same_id_whenever_it_is_sent(key):
     second = event("dream.pulled", told, key=key, at=datetime(2027, 1, 1, tzinfo=UTC))
     assert first.id == second.id == key
     assert first.subject == second.subject
+
+
+def test_an_id_of_any_length_is_a_part_of_an_archive_key_that_a_file_system_takes():
+    long, longer = "a/b." * 60, "a/b." * 61
+    assert events.folder_name("kamila") == "kamila"
+    assert len(events.folder_name(long)) <= 128
+    assert events.folder_name(long) != events.folder_name(longer)

@@ -313,7 +313,18 @@ async def test_a_message_about_no_dream_is_buried(world):
     async with world.serving():
         await world.idle("s1_pull")
     (dead,) = await world.stored("dead")
-    assert "there is no dream" in dead.headers[REASON_HEADER]
+    assert "tobatsu/kamila has no dream" in dead.headers[REASON_HEADER]
+
+
+async def test_a_dream_cannot_be_run_or_failed_under_another_series_name(world):
+    batch = await world.running_dream()
+    await world.request(batch.model_copy(update={"platform": "evil", "series": "other"}))
+    async with world.serving():
+        await world.idle("s1_pull")
+    (dead,) = await world.stored("dead")
+    assert "evil/other has no dream" in dead.headers[REASON_HEADER]
+    row = await world.row(batch)
+    assert (row["status"], row["step"], row["error"]) == ("running", None, None)
 
 
 async def test_a_message_on_anothers_subject_cannot_fail_a_dream(world):

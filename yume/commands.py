@@ -95,13 +95,17 @@ async def streams_check(arguments: argparse.Namespace, found: Settings) -> int:
 
 async def platform_add(arguments: argparse.Namespace, found: Settings) -> int:
     """Add a platform with its two tokens."""
+    export_token = operate.token_in(arguments.export_token_file)
+    slot_token = operate.token_in(arguments.slot_token_file)
     await operate.add_platform(
         found,
         arguments.platform,
         base_url=arguments.base_url,
-        export_token=operate.token_in(arguments.export_token_file),
-        slot_token=operate.token_in(arguments.slot_token_file),
+        export_token=export_token,
+        slot_token=slot_token,
     )
+    if export_token == slot_token:
+        print("warning: both tokens are the same: who may read the export may then write the slot")
     print(f"platform {arguments.platform} is known; its series start in report_only")
     return DONE
 

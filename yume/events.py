@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import hashlib
 import re
 from collections.abc import Mapping
 from datetime import datetime
@@ -14,6 +15,7 @@ from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
 PREFIX: Final = "yume"
 REPLAY_HEADER: Final = "Yume-Replay"
 REASON_HEADER: Final = "Yume-Reason"
+_FOLDER_LIMIT: Final = 128
 _PLAIN_TOKEN: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 
@@ -98,3 +100,9 @@ def token(name: str) -> str:
     if _PLAIN_TOKEN.fullmatch(name):
         return name
     return "~" + base64.urlsafe_b64encode(name.encode("utf-8", "surrogatepass")).decode().rstrip("=")
+
+
+def folder_name(name: str) -> str:
+    """Return an outside id as one part of an archive key: a token, hashed where it would be too long."""
+    found = token(name)
+    return found if len(found) <= _FOLDER_LIMIT else f"~~{hashlib.sha256(found.encode()).hexdigest()}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
@@ -13,6 +14,7 @@ from pydantic import SecretStr
 
 from yume import jetstream, trail
 from yume.clients.addresses import checked_base_url
+from yume.clients.vault import Vault
 from yume.domain.dreams import Mode, Series
 from yume.errors import PermanentError
 from yume.ids import LessonId, PlatformId
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
     from yume.store.database import Db
 
 
+_PLATFORM_ID: Final = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}")  # as the table has it
 RUNNING: Final = "running.json"
 HOLDS: Final = "hold: sha256, excerpt and quotes match the archived bytes"
 
@@ -35,12 +38,13 @@ def located(settings: Settings) -> Settings:
     """Fill in the servers that `yume up` runs on this data folder, where no URL names others."""
     try:
         running = json.loads((settings.data_dir / RUNNING).read_bytes())
-    except (OSError, ValueError):
+        database_url, nats_url = str(running["database_url"]), str(running["nats_url"])
+    except (OSError, ValueError, KeyError, TypeError):
         return settings  # nothing runs here: whoever needs a URL says so
     return settings.model_copy(
         update={
-            "database_url": settings.database_url or SecretStr(running["database_url"]),
-            "nats_url": settings.nats_url or SecretStr(running["nats_url"]),
+            "database_url": settings.database_url or SecretStr(database_url),
+            "nats_url": settings.nats_url or SecretStr(nats_url),
         }
     )
 
@@ -53,6 +57,7 @@ def running_here(settings: Settings) -> Iterator[None]:
     urls = {
         "database_url": settings.database_url.get_secret_value(),
         "nats_url": settings.nats_url.get_secret_value(),
+        "sealed_with": vault_of(settings).name,
     }
     file = settings.data_dir / RUNNING
     file.touch(mode=0o600)
@@ -94,7 +99,12 @@ async def add_platform(
     settings: Settings, platform: str, *, base_url: str, export_token: SecretStr, slot_token: SecretStr
 ) -> None:
     """Add a platform with its two tokens, sealed."""
+    if not _PLATFORM_ID.fullmatch(platform):
+        raise PermanentError(
+            f"{platform!r} is no platform id: lower-case letters, digits, - and _, at most 63"
+        )
     vault = vault_of(settings)
+    _check_key(settings, vault)
     row = Platform(
         PlatformId(platform),
         checked_base_url(base_url, allow_http=settings.platform_allow_http),
@@ -106,12 +116,25 @@ async def add_platform(
         await access.add_platform(db, row)
 
 
+def _check_key(settings: Settings, vault: Vault) -> None:
+    """Refuse to seal with a key that the processes of this data folder do not have."""
+    try:
+        running = json.loads((settings.data_dir / RUNNING).read_bytes())
+    except (OSError, ValueError):
+        return
+    if isinstance(running, dict) and running.get("sealed_with") not in (None, vault.name):
+        raise PermanentError("`yume up` runs with other YUME_SECRET_KEYS than this shell: set the same here")
+
+
 def token_in(file: Path) -> SecretStr:
     """Read a token from a file: one on the command line would stand in the list of processes."""
     try:
-        return SecretStr(file.read_text(encoding="utf-8").strip())
+        token = file.read_text(encoding="utf-8").strip()
     except (OSError, UnicodeDecodeError) as error:
         raise PermanentError(f"the token file {file} cannot be read: {error}") from error
+    if not token:
+        raise PermanentError(f"the token file {file} is empty")
+    return SecretStr(token)
 
 
 async def platforms(settings: Settings) -> list[dict[str, Any]]:

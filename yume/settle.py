@@ -6,6 +6,7 @@ import asyncio
 import traceback
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
+from hashlib import sha256
 from pathlib import Path
 from typing import Any, Final, Literal, Protocol
 
@@ -23,8 +24,7 @@ log = structlog.get_logger()
 
 BACKOFF_S: Final = (1.0, 5.0, 30.0, 300.0)
 MAX_TRIES: Final = len(BACKOFF_S) + 1
-MAX_DELIVER: Final = 20  # as in streams/consumers: JetStream tells nobody when it is reached
-MAX_NAKS: Final = 10  # afterwards a message waits on its row, well before MAX_DELIVER
+MAX_NAKS: Final = 10  # afterwards a message waits on its row, well before NATS gives it up and tells nobody
 LONGEST_NAK: Final = timedelta(seconds=60)
 CANCELLED_NAK_S: Final = 0.1
 REASON_LIMIT: Final = 1_000
@@ -137,9 +137,7 @@ class Settle(BaseMiddleware[Any, Any]):
             return delay
         if await self.undertaker.put_off(message, delay):
             return "ack"
-        if message.tries >= MAX_DELIVER - 1:
-            return await self._give_up(message, f"failed {message.tries} times, last: {describe(error)}")
-        return LONGEST_NAK
+        return LONGEST_NAK  # about no row: it waits in NATS, whose consumers of such events never give up
 
     async def _give_up(self, message: Message, reason: str) -> End:
         log.error("message_given_up", subject=message.subject, tries=message.tries, error=reason)
@@ -188,7 +186,8 @@ async def bury(js: JetStream, message: Message, reason: str) -> None:
         f"yume.dead.{message.stream}.{message.consumer}",
         message.body if len(message.body) <= KEPT_BYTES else b"",
         stream="dead",
-        key=f"dead/{message.stream}/{message.consumer}/{message.sequence}",
+        # With the body's hash: a stream that is made again counts from 1 again.
+        key=f"dead/{message.stream}/{message.consumer}/{message.sequence}/{sha256(message.body).hexdigest()[:12]}",
         headers={
             REASON_HEADER: " ".join(reason.split())[:REASON_LIMIT]
             .encode("ascii", "backslashreplace")

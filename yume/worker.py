@@ -24,6 +24,7 @@ from yume.pipeline import STAGES, STREAM, Stage
 from yume.resources import Resources
 from yume.settle import Message, Settle, bury, check_subject, open_broker, stop, subscribe
 from yume.store import dreams
+from yume.store.dreams import Progress
 
 log = structlog.get_logger()
 
@@ -61,7 +62,7 @@ class StepHandler:
         batch = RunBatch.model_validate(Event.model_validate_json(body).data)
         dream = DreamId(batch.dream_id)
         structlog.contextvars.bind_contextvars(step=self.stage.name, dream_id=str(dream), series=batch.series)
-        match await self._duty(dream):
+        match await self._duty(batch):
             case "run":
                 await self._run(batch)
                 await self._announce(batch)
@@ -72,11 +73,11 @@ class StepHandler:
             case "nothing":
                 log.info("message_ignored", reason="the dream is not at this step")
 
-    async def _duty(self, dream: DreamId) -> str:
+    async def _duty(self, batch: RunBatch) -> str:
         async with self.resources.db.acquire() as db:
-            progress = await dreams.progress_of(db, dream)
-        if progress is None:
-            raise PermanentError(f"there is no dream {dream}")
+            progress = await dreams.progress_of(db, DreamId(batch.dream_id))
+        if progress is None or not _is_of(batch, progress):
+            raise PermanentError(f"{batch.platform}/{batch.series} has no dream {batch.dream_id}")
         return duty(progress.status, progress.step, progress.announced, self.stage.name)
 
     async def _run(self, batch: RunBatch) -> None:
@@ -142,7 +143,7 @@ class StepUndertaker:
     async def bury(self, message: Message, reason: str) -> None:
         """Keep the bytes and the reason, then fail the dream and tell so."""
         await bury(self.js, message, reason)
-        batch = _batch_in(message)
+        batch = await self._batch_of(message)
         if batch is None:
             return
         async with self.resources.db.acquire() as db:
@@ -152,19 +153,26 @@ class StepUndertaker:
 
     async def put_off(self, message: Message, delay: timedelta) -> bool:
         """Make the dream's step due again later; the orchestrator will announce it."""
-        batch = _batch_in(message)
+        batch = await self._batch_of(message)
         if batch is None:
             return False
         async with self.resources.db.acquire() as db:
             return await dreams.put_off(db, DreamId(batch.dream_id), self.resources.now() + delay)
 
+    async def _batch_of(self, message: Message) -> RunBatch | None:
+        """Return what a message is about; None if it speaks of a dream that is not its own series'."""
+        try:
+            check_subject(message.body, message.subject)
+            batch = RunBatch.model_validate(Event.model_validate_json(message.body).data)
+        except (ValidationError, PermanentError):
+            return None
+        async with self.resources.db.acquire() as db:
+            progress = await dreams.progress_of(db, DreamId(batch.dream_id))
+        return batch if progress is not None and _is_of(batch, progress) else None
 
-def _batch_in(message: Message) -> RunBatch | None:
-    try:
-        check_subject(message.body, message.subject)
-        return RunBatch.model_validate(Event.model_validate_json(message.body).data)
-    except (ValidationError, PermanentError):
-        return None
+
+def _is_of(batch: RunBatch, progress: Progress) -> bool:
+    return (batch.platform, batch.series) == (progress.platform, progress.series)
 
 
 @asynccontextmanager

@@ -126,11 +126,12 @@ BEGIN
   entry := NEW.history -> -1;
   IF jsonb_array_length(NEW.history) <> jsonb_array_length(OLD.history) + 1
      OR entry ->> 'from' IS DISTINCT FROM OLD.state OR entry ->> 'to' IS DISTINCT FROM NEW.state
-     OR coalesce(entry ->> 'by', '') = '' OR coalesce(entry ->> 'why', '') = '' OR coalesce(entry ->> 'at', '') = '' THEN
+     OR jsonb_typeof(entry -> 'by') IS DISTINCT FROM 'string' OR entry ->> 'by' !~ '\S'
+     OR coalesce(entry ->> 'why', '') !~ '\S' OR coalesce(entry ->> 'at', '') = '' THEN
     RAISE EXCEPTION 'lesson %: % -> % needs one history entry that says from, to, by, why and at', OLD.id, OLD.state, NEW.state
       USING ERRCODE = 'integrity_constraint_violation';
   END IF;
-  IF OLD.origin = 'owner' AND entry ->> 'by' ~ '^yume(:|$)' THEN
+  IF OLD.origin = 'owner' AND entry ->> 'by' ~* '^\W*yume\y' THEN
     RAISE EXCEPTION 'lesson %: an owner''s rule is not changed by Yume', OLD.id
       USING ERRCODE = 'integrity_constraint_violation';
   END IF;

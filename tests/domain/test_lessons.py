@@ -84,3 +84,15 @@ def test_two_sentences_two_lines_or_none_are_not_one(rule):
 def test_what_is_wrong_with_a_rule_is_named(rule, code):
     assert wrong_with(rule)[0] == code
     assert wrong_with("Use `sort -n`.") is None
+
+
+@pytest.mark.parametrize("rule", ["Build first. then say done.", "Build it! 2 times.", "先构建。再测试。"])
+def test_a_second_sentence_counts_however_it_begins(rule):
+    assert not one_sentence(rule)
+
+
+@pytest.mark.parametrize(
+    "rule", ["Build it, e.g. with make.", "Use version 1.2.3 of it.", "Use `a. b` first."]
+)
+def test_a_dot_inside_a_sentence_begins_no_second_one(rule):
+    assert one_sentence(rule)

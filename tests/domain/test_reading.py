@@ -137,3 +137,17 @@ def test_not_a_number_and_keys_given_twice_are_read():
 def test_any_bytes_are_a_record_or_a_broken_record(raw):
     with pytest.raises(BrokenRecord):
         read_record(raw)
+
+
+@pytest.mark.parametrize("year", ["0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59-14:00"])
+def test_a_time_that_no_table_can_hold_is_refused_by_its_path(year):
+    task = {
+        "id": "t",
+        "series_id": "s",
+        "status": "failed",
+        "finished_at": "2026-11-30T12:00:00Z",
+        "started_at": year,
+    }
+    raw = json.dumps({"task": task, "runs": [], "events": [], "inquiries": []}).encode()
+    with pytest.raises(BrokenRecord, match=r"/task/started_at: a time outside of 1970 to 2999"):
+        read_record(raw)

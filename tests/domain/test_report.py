@@ -11,7 +11,7 @@ import pytest
 
 from yume.domain.dreams import Dream, Series
 from yume.domain.lessons import Lesson, Quote
-from yume.domain.report import Outcome, as_json, as_markdown, facts
+from yume.domain.report import SlotResult, as_json, as_markdown, facts
 from yume.ids import DreamId, LessonId, SeriesId, SignalId, TaxonomyId
 
 AT = datetime(2026, 11, 30, tzinfo=UTC)
@@ -60,7 +60,7 @@ LESSON = Lesson(
     fingerprints=("f",),
     confidence=0.8,
 )
-WITHHELD = Outcome("report_only", None, 1, "# Observations\n\n- Use `sort -n`.\n", None)
+WITHHELD = SlotResult("report_only", None, 1, "# Observations\n\n- Use `sort -n`.\n", None)
 
 
 def test_the_report_names_counts_model_lessons_unmet_reasons_and_what_was_left_out():
@@ -105,6 +105,6 @@ def test_every_ending_is_said_in_words(result, says):
 
 
 def test_a_dream_without_lessons_says_so():
-    text = as_markdown(facts(DREAM, Outcome("no_change", None, None, "", None), [])).decode()
+    text = as_markdown(facts(DREAM, SlotResult("no_change", None, None, "", None), [])).decode()
     assert "None." in text
     assert "(empty)" in text

@@ -289,7 +289,7 @@ class World:
         await until(idle, what="every message is dealt with")
 
     async def check_oracle(self) -> None:
-        """Assert what has to hold after every fault: see the design's fault scenarios."""
+        """Assert what has to hold after every fault."""
         open_ = await self.rows(
             "SELECT number, status FROM yume.dream_runs WHERE status IN ('queued', 'running')"
         )

@@ -114,7 +114,7 @@ class System:
             await asyncio.sleep(0.05)
 
     async def check(self) -> None:
-        """Assert what the design asks for after every kill."""
+        """Assert what has to hold after every kill."""
         await self._check_dreams()
         await self._check_slots()
         lessons = await self.rows("SELECT id, lineage_id, revision FROM yume.lessons")

@@ -42,6 +42,11 @@ def test_yumes_own_variables_of_the_parent_do_not_leak_into_a_zone(monkeypatch):
     assert "YUME_SECRET_KEYS" not in environment(SETTINGS, "dream")
 
 
+def test_zones_do_not_fight_for_one_health_port():
+    settings = SETTINGS.model_copy(update={"health_port": 28080})
+    assert not any("28080" in environment(settings, zone).values() for zone in ZONES)
+
+
 def test_the_settings_survive_the_way_through_the_environment(monkeypatch):
     for name, value in environment(SETTINGS, "slot").items():
         monkeypatch.setenv(name, value)

@@ -26,7 +26,7 @@ def checked_base_url(url: str, *, allow_http: bool) -> str:
     if parts.scheme == "http" and not (allow_http and is_loopback(url)):
         raise PermanentError(
             f"{shown} would send the token in the clear: use https "
-            "(plain http is for loopback only, and only where it is allowed)"
+            "(plain http is for loopback only, and only with YUME_PLATFORM_ALLOW_HTTP=true)"
         )
     return shown
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from pathlib import Path
 from typing import Final
@@ -25,6 +26,9 @@ class Vault:
             raise PermanentError(
                 f"YUME_SECRET_KEYS holds {len(names)} keys, not all are Fernet keys (44 characters of base64)"
             ) from error
+
+        # Names the newest key without telling it.
+        self.name = hashlib.sha256(f"yume {names[0]}".encode()).hexdigest()[:12]
 
     def seal(self, secret: SecretStr) -> bytes:
         """Encrypt with the newest key."""

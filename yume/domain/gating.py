@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal, assert_never
 
@@ -63,6 +63,7 @@ def gate(
     signals: Mapping[SignalId, Signal],
     mode: Mode,
     base: str | None,
+    task_ids: Collection[str] = (),
 ) -> Decision:
     """Decide on one operation by itself.
 
@@ -71,7 +72,7 @@ def gate(
     refused, what a person may still approve is held. Nothing that takes away or changes an approved text is
     approved here.
     """
-    fatal, unmet = _reasons(operation, lesson, signals)
+    fatal, unmet = _reasons(operation, lesson, signals, task_ids)
     if not fatal and not unmet and mode == "gated" and operation.kind in ("add", "merge"):
         unmet = (_WAITS,)
     return Decision(
@@ -84,7 +85,10 @@ def gate(
 
 
 def _reasons(
-    operation: Operation, lesson: Draft | Lesson, signals: Mapping[SignalId, Signal]
+    operation: Operation,
+    lesson: Draft | Lesson,
+    signals: Mapping[SignalId, Signal],
+    task_ids: Collection[str],
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     match operation.kind:
         case "keep" | "duplicate":
@@ -97,7 +101,7 @@ def _reasons(
             return fatal, (_destructive(operation),)
         case "add" | "merge" | "supersede":
             loss = (_destructive(operation),) if operation.destructive else ()
-            return tuple(_fatal(lesson, signals)), loss + tuple(_unmet(lesson, signals))
+            return tuple(_fatal(lesson, signals)), loss + tuple(_unmet(lesson, signals, task_ids))
         case _:
             assert_never(operation.kind)
 
@@ -128,7 +132,9 @@ def _fatal(lesson: Draft | Lesson, signals: Mapping[SignalId, Signal]) -> Iterat
         yield f"blocked: {', '.join(sorted(blocking))}"
 
 
-def _unmet(lesson: Draft | Lesson, signals: Mapping[SignalId, Signal]) -> Iterator[str]:
+def _unmet(
+    lesson: Draft | Lesson, signals: Mapping[SignalId, Signal], task_ids: Collection[str]
+) -> Iterator[str]:
     """Name what an automatic approval needs and a person may judge otherwise."""
     cited = [signals[each] for each in lesson.evidence if each in signals]
     runs, tasks = len({each.run_id for each in cited}), len({each.task_id for each in cited})
@@ -143,7 +149,9 @@ def _unmet(lesson: Draft | Lesson, signals: Mapping[SignalId, Signal]) -> Iterat
         yield f"scan: {', '.join(scanned.reasons)}"
     if (isinstance(lesson, Draft) and lesson.advice == "warning") or not any(map(shows_a_way_out, cited)):
         yield "warning: no run that it cites shows a way out of the failure"
-    named = sorted(each for each in {one.task_id for one in signals.values()} if _names(lesson.rule, each))
+    named = sorted(
+        each for each in {one.task_id for one in signals.values()} | {*task_ids} if _names(lesson.rule, each)
+    )
     if named:
         yield f"task_id: the rule names the task {named[0]!r}"
     if not lesson.confidence >= CONFIDENCE_FLOOR:
@@ -160,4 +168,4 @@ def _stands(
 def _names(rule: str, task_id: str) -> bool:
     if len(task_id) < SHORTEST_TASK_ID:
         return False
-    return re.search(rf"(?<![^\W_]){re.escape(task_id)}(?![^\W_])", rule) is not None
+    return re.search(rf"(?<![^\W_]){re.escape(task_id)}(?![^\W_])", rule, re.IGNORECASE) is not None

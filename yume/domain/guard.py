@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final, Literal
 
+from yume.errors import PermanentError
+
 ScanVerdict = Literal["pass", "hold", "block"]
 
 SIZE_LIMIT: Final = 20_000
@@ -40,6 +42,7 @@ _ALTERNATIVES: Final = {
     "email": (r"[\w.+-]{1,64}@[\w-]{1,63}\.\w",),
     "markdown_link": (r"\[[^\]\n]{0,500}\]\(", r"^[ \t]*\[[^\]\n]{1,500}\]:\s"),
     "html": (r"<!--", r"</?[a-z][^<>\n]{0,500}>"),
+    "prose_in_command": (r"`[^`\n]*\s#\s[^`\n]*`", r"`[^`\n]*(?:[.!?]\s+[A-Z]|[\u3002\uff01\uff1f])[^`\n]*`"),
     "fence": (r"```", r"~~~"),
     "role_tag": (
         r"<\|",
@@ -51,8 +54,10 @@ _ALTERNATIVES: Final = {
         r"系统\s*[:\uff1a]",
     ),
     "pipe_to_shell": (
-        r"\|&?\s*(?:sudo\s+|env\s+)*(?:\S{0,100}/)?(?:ba|z|da|k|c|fi)?sh\b",
-        r"\|&?\s*(?:sudo\s+|env\s+)*(?:\S{0,100}/)?(?:python[\d.]*|perl|node|ruby|php|pwsh|powershell)\b",
+        # An interpreter anywhere in what a pipe leads to, however it is quoted, wrapped or given options.
+        r"\|[^|\n]{0,80}?(?<![\w.-])(?:ba|z|da|k|c|fi)?sh(?![\w.-])",
+        r"\|[^|\n]{0,80}?(?<![\w.-])(?:python[\d.]*|perl|node|ruby|php|pwsh|powershell|eval|source)(?![\w-])",
+        r"\|&?\s*\.\s",
         r"\bxargs\s+(?:-\S+\s+)*(?:\S{0,100}/)?(?:ba|z|da)?sh\b",
         r"<\(",
         r"\$\(\s*(?:curl|wget)\b",
@@ -97,6 +102,15 @@ def scan(text: str) -> Scan:
     if blocking:
         return Scan("block", blocking + holding)
     return Scan("hold" if holding else "pass", holding)
+
+
+def check_bytes(text: str) -> None:
+    """Refuse a compiled text that holds what no lesson may hold: a last look, before it is kept and sent."""
+    scanned = scan(text)
+    if scanned.verdict == "block":
+        raise PermanentError(
+            f"the compiled text holds {', '.join(scanned.reasons)}: a lesson in it has to be edited"
+        )
 
 
 def _held(text: str) -> tuple[str, ...]:

@@ -13,6 +13,7 @@ from yume.domain.signals import PLATFORM_WRITTEN, Group, Signal, SourceClass
 from yume.domain.taxonomy import Taxonomy
 from yume.ids import LessonId, SignalId
 
+# Which state may follow which is kept by the table itself: schemas/postgres/0002_rules.sql.
 State = Literal["draft", "approved", "superseded", "retired", "archived"]
 Origin = Literal["owner", "dream", "agent_proposal"]
 Advice = Literal["remedy", "answer", "warning"]
@@ -21,7 +22,7 @@ RULE_LIMIT: Final = 300
 TEXT_LIMIT: Final = 1_000
 
 _CODE_SPAN: Final = re.compile(r"`[^`\n]*`")
-_SECOND_SENTENCE: Final = re.compile(r"[.!?]\s+[^\sa-z]|[\u3002\uff01\uff1f]\s*\S|\n")
+_SECOND_SENTENCE: Final = re.compile(r"(?<!e\.g)(?<!i\.e)[.!?]\s+\S|[\u3002\uff01\uff1f]\s*\S|\n")
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from typing import Final
 from yume.domain.lessons import Lesson
 from yume.domain.merging import strength
 from yume.errors import PermanentError
+from yume.events import token
 from yume.ids import LessonId
 
 TOKEN_COUNTER: Final = "yume-1"  # noqa: S105  # counts words, keeps no secret
@@ -102,7 +103,7 @@ def _text(body: str, *, series: str, version: int, language: str) -> str:
     if not body:
         return ""
     header = _HEADERS.get(language.partition("-")[0], _HEADERS["en"])
-    return header.format(series=series, version=version, digits=_sha256(body)[:SHOWN_DIGITS]) + body
+    return header.format(series=token(series), version=version, digits=_sha256(body)[:SHOWN_DIGITS]) + body
 
 
 def _sha256(text: str) -> str:

@@ -6,12 +6,16 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from yume.domain.runs import Attempt, BrokenRecord, Event, Inquiry, Record, Task, Verdict
 from yume.domain.text import rendered
 
 T = TypeVar("T")
+
+
+FIRST_YEAR: Final = 1970
+LAST_YEAR: Final = 2999
 
 
 def read_document(raw: bytes) -> dict[str, Any]:
@@ -171,6 +175,8 @@ class _Fields:
             raise self._broken(name, f"a time by RFC 3339 was expected, not {_named(value)}") from None
         if read.tzinfo is None:
             raise self._broken(name, f"a time without zone: {value!r}")
+        if not FIRST_YEAR <= read.year <= LAST_YEAR:
+            raise self._broken(name, f"a time outside of {FIRST_YEAR} to {LAST_YEAR}: {value!r}")
         return read
 
     def required_time(self, name: str) -> datetime:

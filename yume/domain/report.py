@@ -24,7 +24,7 @@ _ENDINGS: Final[Mapping[Result, str]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class SlotResult:
     """How S8 left the slot: which set it holds or would hold, and why."""
 
     result: Result
@@ -34,7 +34,7 @@ class Outcome:
     platform_version: str | None
 
 
-def facts(dream: Dream, outcome: Outcome, drafted: Iterable[Lesson]) -> dict[str, Any]:
+def facts(dream: Dream, outcome: SlotResult, drafted: Iterable[Lesson]) -> dict[str, Any]:
     """Collect what the report says; it holds no time, so the same dream gives the same bytes."""
     decisions = {each["lesson"]: each for each in (dream.gate or {}).get("decisions", ())}
     return {

@@ -25,7 +25,7 @@ _TAIL_LINES: Final = (
 _TAIL_CHARS: Final = 20_000
 
 
-class BrokenRecord(PermanentError):  # noqa: N818  # named for what is broken, as the design names it
+class BrokenRecord(PermanentError):  # noqa: N818  # named for what is broken
     """A record breaks the contract; the message names the place as a JSON pointer."""
 
     def __init__(self, path: str, why: str) -> None:

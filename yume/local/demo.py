@@ -66,17 +66,28 @@ class Stage:
 async def run(plan: Plan, settings: Settings, *, folder: Path | None, as_json: bool) -> int:
     """Run the demo to its end and print what came of it; 1 if the trail does not hold."""
     with _folder(folder) as home:
-        own = settings.model_copy(
-            update={"data_dir": home, "platform_allow_http": True, "log_format": "json", "api_port": 0}
-        )
+        own = _own_settings(settings, home)
         with up.ground(own) as standing:
             async with _standing(plan, standing) as stage:
                 await _run_batches(plan, stage)
                 summary = await summarise(stage.series, stage.resources)
     print(f"\n{as_text(summary)}")
+    if folder is not None:
+        print(f"\nLook around: YUME_DATA_DIR={folder} yume up, then yume lessons {PLATFORM} {SERIES}")
     if as_json:
         print(json.dumps(summary.to_json(), ensure_ascii=False, default=str))
     return 0 if summary.trail is None or summary.trail.holds else 1
+
+
+def _own_settings(settings: Settings, home: Path) -> Settings:
+    """Keep to this folder, whatever servers the environment names: they may hold somebody's data."""
+    return Settings.model_construct(
+        data_dir=home,
+        platform_allow_http=True,
+        log_format="json",
+        log_level=settings.log_level,
+        ack_wait_s=settings.ack_wait_s,
+    )
 
 
 @asynccontextmanager
@@ -104,7 +115,7 @@ async def _standing(plan: Plan, standing: up.Ground) -> AsyncGenerator[Stage]:
                 async with resources.db.acquire() as db:
                     series = await access.series_named(db, PLATFORM, SERIES)
                 stage = Stage(practice, resources, series, started_at)
-                stage.say(f"servers and one process a trust zone are up; data in {settings.data_dir}")
+                stage.say(f"PostgreSQL, NATS and one Yume process a trust zone run, on {settings.data_dir}")
                 yield stage
     finally:
         practice.close()
@@ -143,7 +154,7 @@ async def _promote(stage: Stage) -> None:
         await access.promote(
             db, series, "auto", by="demo", why="the demo's owner has read the reports", now=now
         )
-    stage.say("the owner promotes the series from report_only to auto (recorded in series.promotions)")
+    stage.say("playing the owner: the series is promoted from report_only to auto, on the record")
 
 
 async def _dreamt(stage: Stage, number: int) -> DreamId:
@@ -169,7 +180,11 @@ def _folder(folder: Path | None) -> Iterator[Path]:
         with tempfile.TemporaryDirectory(prefix="yume-demo-", ignore_cleanup_errors=True) as temporary:
             yield Path(temporary)
         return
-    if folder.exists() and any(folder.iterdir()):
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        used = any(folder.iterdir())
+    except OSError as error:
+        raise PermanentError(f"{folder} cannot be used: {error.strerror}; name a new folder") from error
+    if used:
         raise PermanentError(f"{folder} is not empty: the demo starts from nothing, name a new folder")
-    folder.mkdir(parents=True, exist_ok=True)
     yield folder.absolute()

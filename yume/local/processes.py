@@ -20,6 +20,7 @@ _FIRST_DELAY_S = 0.2
 _LONGEST_DELAY_S = 5.0
 _SETTLED_AFTER_S = 30.0
 _LOOK_EVERY_S = 0.05
+_WORDS = 300  # of the log's last line
 
 log = structlog.get_logger()
 
@@ -43,6 +44,13 @@ class Kept(Protocol):
     @property
     def pid(self) -> int | None:
         """Its process id while it runs."""
+
+    @property
+    def log(self) -> Path:
+        """The file that it writes to."""
+
+    def output(self) -> str:
+        """Return the end of what it wrote since its last start."""
 
     def start(self) -> object:
         """Start it, and return when it is of use."""
@@ -118,13 +126,13 @@ class Supervisor:
     async def _keep(self, name: str, kept: Kept) -> None:
         delay_s = 0.0
         while True:
-            if not kept.running:
-                _start(name, kept)
+            up = kept.running or _start(name, kept)
             started = time.monotonic()
             await _end_of(kept)
             lived_s = time.monotonic() - started
             delay_s = next_delay(delay_s, lived_s=lived_s)
-            log.warning("process_ended", process=name, lived_s=round(lived_s, 1), restart_in_s=delay_s)
+            if up:
+                _tell_end(name, kept, lived_s, delay_s)
             await asyncio.sleep(delay_s)
             self._restarts[name] += 1
 
@@ -148,8 +156,22 @@ async def _end_of(kept: Kept) -> None:
         await asyncio.sleep(_LOOK_EVERY_S)
 
 
-def _start(name: str, kept: Kept) -> None:
+def _tell_end(name: str, kept: Kept, lived_s: float, delay_s: float) -> None:
+    log.warning(
+        "process_ended",
+        process=name,
+        lived_s=round(lived_s, 1),
+        restart_in_s=delay_s,
+        last_words=kept.output().rpartition("\n")[2][-_WORDS:],
+        log=str(kept.log),
+    )
+
+
+def _start(name: str, kept: Kept) -> bool:
+    """Say whether it could be started."""
     try:
         kept.start()
     except (PermanentError, OSError) as error:  # the next try follows, after the delay
         log.error("process_not_started", process=name, error=str(error))  # noqa: TRY400  # its own words suffice
+        return False
+    return True

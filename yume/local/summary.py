@@ -107,20 +107,24 @@ async def show_dream(dream: DreamId, resources: Resources) -> str:
     return (
         f"dream {found.number}: {counted.get('failures', 0)} of {counted.get('runs', 0)} runs failed "
         "or had to be rescued, "
-        f"{counted.get('groups', 0)} different failures, {counted.get('drafts', 0)} lessons drafted, "
-        f"{counted.get('approved', 0)} approved, {counted.get('held', 0)} held: {found.result}"
+        f"{counted.get('groups', 0)} kinds of failure in their attempts; "
+        f"{counted.get('drafts', 0)} lessons drafted: "
+        f"{counted.get('approved', 0)} approved, {counted.get('held', 0)} held, "
+        f"{counted.get('duplicates', 0)} known already; {found.result}"
     )
 
 
 def as_text(summary: Summary) -> str:
     """Return the outcome for people."""
     lines = [
-        f"{summary.series}: {summary.dreams} dreams, {summary.model_calls} questions to {summary.model}",
+        f"{summary.series}: {summary.dreams} dreams",
+        f"{summary.model_calls} questions were answered by `{summary.model}`"
+        + (", which is code and no language model" if summary.model == "rules" else ""),
         "",
         *_rates(summary.versions),
         "",
         "Rates before and after, not an experiment: they name no cause. No effect is computed yet,",
-        "so every verdict is no_evidence.",
+        "so every verdict is no_evidence. A version that is not listed was compiled but never written.",
         "",
     ]
     if summary.slot is None or summary.trail is None:

@@ -10,10 +10,12 @@ from dataclasses import dataclass
 from pydantic import SecretStr
 
 from yume import operate
+from yume.clients.archive import describe
 from yume.clients.vault import key_in
 from yume.local.processes import Supervisor
 from yume.local.servers import Urls, embedded
 from yume.local.zones import programs
+from yume.resources import vault_of
 from yume.settings import Settings
 
 
@@ -31,12 +33,15 @@ def ground(settings: Settings) -> Iterator[Ground]:
     database_url = None if settings.database_url is None else settings.database_url.get_secret_value()
     nats_url = None if settings.nats_url is None else settings.nats_url.get_secret_value()
     with embedded(settings.data_dir, database_url=database_url, nats_url=nats_url) as servers:
+        archive_url = settings.archive_url or (settings.data_dir.absolute() / "archive").as_uri()
+        describe(archive_url)  # what cannot be an archive is refused here, once
         filled = {
             "database_url": SecretStr(servers.database),
             "nats_url": SecretStr(servers.nats),
             "secret_keys": settings.secret_keys or key_in(settings.data_dir),
-            "archive_url": settings.archive_url or (settings.data_dir.absolute() / "archive").as_uri(),
+            "archive_url": archive_url,
         }
+        vault_of(settings.model_copy(update=filled))  # so is a key that is none
         standing = Ground(settings.model_copy(update=filled), servers)
         with operate.running_here(standing.settings):
             yield standing

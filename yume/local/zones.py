@@ -16,6 +16,8 @@ from yume.settings import PREFIX, Settings, inherited
 
 ZONES: Final[tuple[Zone, ...]] = ("ingest", "dream", "gate", "slot", "measure", "orchestrator", "api")
 
+_NOT_SHARED: Final = frozenset({"health_port"})  # one port cannot serve several processes
+
 # Settings that only a zone with the holding gets to see.
 _GUARDED: Final[Mapping[str, frozenset[str]]] = {
     "archive_url": frozenset({"archive"}),
@@ -48,6 +50,8 @@ def environment(settings: Settings, zone: Zone) -> dict[str, str]:
 
 def _may_see(zone: Zone, setting: str) -> bool:
     needed = _GUARDED.get(setting)
+    if setting in _NOT_SHARED:
+        return False
     return needed is None or bool(needed & HOLDINGS[zone])
 
 

@@ -12,7 +12,6 @@ from datetime import timedelta
 from typing import Any, Final
 
 from yume.clients.archive import LostEvidence
-from yume.clients.http import Refused, TooLarge
 from yume.clients.platform import Export
 from yume.domain.dreams import Dream
 from yume.domain.facts import artifact_facts, attempt_facts, inquiry_facts, proposal_facts, short
@@ -20,7 +19,7 @@ from yume.domain.reading import read_record
 from yume.domain.runs import VERDICT_MAY_COME, BrokenRecord, Record
 from yume.domain.text import clean
 from yume.errors import PermanentError, TransientError
-from yume.events import RunBatch, token
+from yume.events import RunBatch, folder_name
 from yume.ids import DreamId
 from yume.resources import Resources
 from yume.store import access, dreams, evidence
@@ -54,7 +53,7 @@ async def run(batch: RunBatch, resources: Resources, /) -> None:
             ids = [name for task in tasks if (name := _id(task)) is not None]
             taken = await evidence.taken_tasks(db, dream.series.id, dream.id, ids)
         chosen = [task for task in tasks if (name := _id(task)) not in taken or name in unsettled]
-        _wait_for_late_ones(dream, announced, chosen, resources)
+        missing = _wait_for_late_ones(dream, announced, chosen, resources)
         puller = Puller(export, dream, resources)
         pulled = [
             each
@@ -62,7 +61,9 @@ async def run(batch: RunBatch, resources: Resources, /) -> None:
             for each in await puller.chunk(chosen[start : start + CHUNK])
         ]
         proposals = await export.proposals(dream.series.external_id)
-    broken = _broken(pulled, known={*unsettled, *left})
+    broken = _broken(pulled, known={*unsettled, *left}) + [
+        {"task_id": each, "why": "announced, but not in the export", "raw_key": ""} for each in missing
+    ]
 
     async with resources.db.acquire() as db, db.transaction():
         counters = {"tasks": len(chosen), "broken": len(broken)}
@@ -80,13 +81,14 @@ async def _tasks(export: Export, dream: Dream, *, oldest: Any) -> list[Json]:
 
 def _id(task: Json) -> str | None:
     """Return a task's id, None where there is none or none that a row can hold."""
-    name = str(task.get("id", ""))
+    name = "" if task.get("id") is None else str(task["id"])
     return name if 0 < len(name) <= ID_LIMIT and clean(name) == name else None
 
 
 def _wait_for_late_ones(
     dream: Dream, announced: Iterable[str], tasks: Sequence[Json], resources: Resources
-) -> None:
+) -> list[str]:
+    """Return what was announced and has not come; for a while that is a reason to wait."""
     listed = {_id(task) for task in tasks}
     missing = [task for task in announced if task not in listed]
     if missing and resources.now() < dream.started_at + OVERLAP:
@@ -94,6 +96,7 @@ def _wait_for_late_ones(
             f"{len(missing)} announced tasks are not in the export yet, such as {missing[0]!r}",
             retry_in=timedelta(seconds=30),
         )
+    return missing
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,15 +119,16 @@ class Puller:
         """Ask about all tasks at once; if that is too much, about each alone: one must not spoil the rest."""
         try:
             rows = await call(ids)
-        except TooLarge:
+        except PermanentError as error:
             if len(ids) > 1:
                 alone = await asyncio.gather(*(self._of_tasks(call, [each]) for each in ids))
                 return {name: answer for answers in alone for name, answer in answers.items()}
-            return {ids[0]: "is too large"}
-        found: defaultdict[str, list[Json]] = defaultdict(list)
-        for row in rows:
-            found[str(row.get("task_id"))].append(row)
-        return dict(found)
+            return {ids[0]: str(error)}
+        found: defaultdict[str, dict[str, Json]] = defaultdict(dict)
+        for place, row in enumerate(rows):
+            # A page that moved while it was read may list a row twice.
+            found[str(row.get("task_id"))].setdefault(str(row.get("id", place)), row)
+        return {name: list(of_task.values()) for name, of_task in found.items()}
 
     async def _task(self, task: Json, runs: Answers, inquiries: Answers) -> Pulled:
         """Put one task's record together and archive its bytes; one that is broken is named, not dropped."""
@@ -137,7 +141,7 @@ class Puller:
                 return Pulled(task_id, broken=f"/{name}: {value}")
         try:
             parts["events"] = await self.export.task_events(task_id)
-        except (TooLarge, Refused) as error:
+        except PermanentError as error:
             return Pulled(task_id, broken=f"/events: {error}")
         raw = await asyncio.to_thread(_bytes, parts)
         return await self._archived(task_id, raw)
@@ -145,7 +149,7 @@ class Puller:
     async def _archived(self, task_id: str, raw: bytes) -> Pulled:
         sha256 = hashlib.sha256(raw).hexdigest()
         series = self.dream.series
-        key = f"runs/{series.platform}/{token(series.external_id)}/{token(task_id)}/{sha256}.json"
+        key = f"runs/{series.platform}/{folder_name(series.external_id)}/{folder_name(task_id)}/{sha256}.json"
         try:
             await self.resources.archive.put(key, raw)
             record = await asyncio.to_thread(read_record, raw)

@@ -14,6 +14,8 @@ from yume.domain.extraction import EXTRACTOR_VERSION, extract
 from yume.domain.facts import short
 from yume.domain.reading import read_record
 from yume.domain.runs import Capabilities, judge, memory_version_of, verdict_of
+from yume.domain.signals import Found
+from yume.domain.text import clean
 from yume.errors import PermanentError
 from yume.events import RunBatch
 from yume.ids import DreamId, SignalId, derived_id
@@ -22,6 +24,8 @@ from yume.store import access, dreams, effects, evidence
 from yume.store.evidence import Archived, Judged, Placed
 
 STEP: Final = "s2_extract"
+PATH_LIMIT: Final = 1_000
+EXCERPT_LIMIT: Final = 4_000  # as the table has it
 AT_ONCE: Final = 4  # whole records are in memory while they are read
 
 
@@ -70,11 +74,19 @@ class Reader:
         version = short(version)
         judgement = judge(record, self.words, now=self.now)
         cancelled = judgement.outcome == "cancelled"  # an owner's stop looks like a failed attempt
-        found = [] if cancelled else extract(record, injected=self.texts.get(version or ""))
+        # Every text that was ever written: a platform need not say which one a run has read.
+        injected = "\n".join(self.texts.values())
+        found = [] if cancelled else [each for each in extract(record, injected=injected) if _fits(each)]
         return Judged(run_.id, judgement, verdict_of(record), version, source), [
             Placed(_signal_id(run_, ordinal), run_.id, ordinal, run_.raw_sha256, each)
             for ordinal, each in enumerate(found)
         ]
+
+
+def _fits(found: Found) -> bool:
+    """Say whether a row can hold a signal: a key of the platform's own making may be anything."""
+    path = found.pointer.path
+    return clean(path) == path and len(path) <= PATH_LIMIT and len(found.excerpt) <= EXCERPT_LIMIT
 
 
 def _signal_id(run_: Archived, ordinal: int) -> SignalId:

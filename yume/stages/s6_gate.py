@@ -33,6 +33,8 @@ async def run(batch: RunBatch, resources: Resources, /) -> None:
         cited = {name for each in concerned.values() for name in each.evidence}
         signals = await evidence.signals_by_id(db, dream.series.id, cited)
 
+        tasks = await evidence.announced_tasks(db, dream.id)
+
     base = None if dream.base_lesson_set_id is None else str(dream.base_lesson_set_id)
     decisions = [
         gate(
@@ -41,6 +43,7 @@ async def run(batch: RunBatch, resources: Resources, /) -> None:
             signals=signals,
             mode=dream.series.mode,
             base=base,
+            task_ids=tasks,
         )
         for each in operations
     ]
@@ -107,4 +110,5 @@ def _gate(dream: Dream, base: str | None, decisions: Sequence[Decision], now: da
 
 def _counters(decisions: Sequence[Decision]) -> dict[str, int]:
     made = Counter(each.decision for each in decisions if each.operation.kind not in ("keep", "duplicate"))
-    return {"approved": made["approve"], "held": made["hold"], "refused": made["refuse"]}
+    known = sum(1 for each in decisions if each.operation.kind == "duplicate")
+    return {"duplicates": known, "approved": made["approve"], "held": made["hold"], "refused": made["refuse"]}

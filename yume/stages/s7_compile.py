@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 from uuid import UUID
 
 from yume.domain.dreams import Dream
+from yume.domain.guard import check_bytes
 from yume.domain.lessons import content_hash
 from yume.domain.projection import project
 from yume.errors import PermanentError
@@ -36,6 +37,7 @@ async def run(batch: RunBatch, resources: Resources, /) -> None:
         budget_tokens=dream.series.projection_budget_tokens,
         language=dream.series.language,
     )
+    check_bytes(projection.text)
     changed = bool(projection.body) if newest is None else projection.body_sha256 != newest.body_sha256
 
     async with resources.db.acquire() as db, db.transaction():

@@ -9,10 +9,11 @@ from typing import Any, Final
 
 from yume.clients.platform import Slot, SlotConflict, SlotText
 from yume.domain.dreams import Dream, Result
+from yume.domain.guard import check_bytes
 from yume.domain.lessons import Lesson
-from yume.domain.report import Outcome, as_json, as_markdown, facts
-from yume.errors import TransientError
-from yume.events import Event, RunBatch, event, token
+from yume.domain.report import SlotResult, as_json, as_markdown, facts
+from yume.errors import PermanentError, StepTakenError, TransientError
+from yume.events import Event, RunBatch, event, folder_name
 from yume.ids import DreamId, InjectionId, derived_id
 from yume.resources import Resources
 from yume.store import access, dreams, effects, lessons
@@ -110,13 +111,13 @@ async def tell(batch: RunBatch, resources: Resources, /) -> Sequence[Event]:
     return (event("lesson.published", data, key=f"{injection.id}/published", at=resources.now()),)
 
 
-async def _outcome(plan: Plan, resources: Resources) -> Outcome:
+async def _outcome(plan: Plan, resources: Resources) -> SlotResult:
     """Write or withhold; what an earlier run of this step settled stays settled."""
     target = plan.target
     if plan.own is not None and plan.own.status == "written":
         return _ending(plan, "published", plan.own.platform_version)
     if plan.own is not None and plan.own.status == "conflict" and target is not None:
-        return Outcome("held", FOREIGN, target.version, target.text, None)
+        return SlotResult("held", FOREIGN, target.version, target.text, None)
     if plan.own is not None and plan.own.status == "withheld":
         return _ending(plan, "report_only", None)
     if plan.dream.series.mode == "report_only":
@@ -129,7 +130,7 @@ async def _outcome(plan: Plan, resources: Resources) -> Outcome:
         return await _write(plan, target, slot, resources)
 
 
-async def _write(plan: Plan, target: LessonSet, slot: Slot, resources: Resources) -> Outcome:
+async def _write(plan: Plan, target: LessonSet, slot: Slot, resources: Resources) -> SlotResult:
     """Swap once; where somebody else was faster, look who it was: Yume's own text is swapped once more."""
     series = plan.dream.series.external_id
     found = await slot.read(series)
@@ -139,6 +140,8 @@ async def _write(plan: Plan, target: LessonSet, slot: Slot, resources: Resources
         await _request(plan, target, found.version, resources)
         if not await _is_ours(plan, found, resources):
             return await _conflict(plan, target, resources)
+        await _check_still_ours(plan, target, resources)
+        check_bytes(target.text)
         try:
             await slot.write(
                 series,
@@ -151,13 +154,28 @@ async def _write(plan: Plan, target: LessonSet, slot: Slot, resources: Resources
         except SlotConflict:
             found = await slot.read(series)
             continue
+        except PermanentError:
+            # A receipt that makes no sense: what stands in the slot decides.
+            if (found := await slot.read(series)).sha256 != target.text_sha256:
+                raise
+            return await _settle(plan, target, found, resources)
         return await _settle(plan, target, await slot.read(series), resources)
     raise TransientError(
         f"the slot of {series!r} changed twice while it was written: it holds version {found.version}"
     )
 
 
-async def _settle(plan: Plan, target: LessonSet, found: SlotText, resources: Resources) -> Outcome:
+async def _check_still_ours(plan: Plan, target: LessonSet, resources: Resources) -> None:
+    """Give way if the dream or the lessons moved on meanwhile: this process may have stood still."""
+    async with resources.db.acquire() as db:
+        progress = await dreams.progress_of(db, plan.dream.id)
+        newest = await lessons.newest_set(db, plan.dream.series.id)
+    at_this_step = progress is not None and progress.status == "running" and progress.step == plan.dream.step
+    if not at_this_step or newest is None or newest.id != target.id:
+        raise StepTakenError(f"dream {plan.dream.id}: another worker went on while this one stood still")
+
+
+async def _settle(plan: Plan, target: LessonSet, found: SlotText, resources: Resources) -> SlotResult:
     """Compare what stands in the slot with what was meant to, byte for byte, before calling it written."""
     if hashlib.sha256(found.text.encode()).hexdigest() != target.text_sha256:
         raise TransientError(
@@ -170,10 +188,10 @@ async def _settle(plan: Plan, target: LessonSet, found: SlotText, resources: Res
     return _ending(plan, "published", found.version)
 
 
-async def _conflict(plan: Plan, target: LessonSet, resources: Resources) -> Outcome:
+async def _conflict(plan: Plan, target: LessonSet, resources: Resources) -> SlotResult:
     async with resources.db.acquire() as db:
         await effects.refused(db, plan.injection, "conflict", FOREIGN)
-    return Outcome("held", FOREIGN, target.version, target.text, None)
+    return SlotResult("held", FOREIGN, target.version, target.text, None)
 
 
 async def _is_ours(plan: Plan, found: SlotText, resources: Resources) -> bool:
@@ -210,19 +228,21 @@ def _injection_id(dream: Dream) -> InjectionId:
     return InjectionId(derived_id(dream.id, "injection"))
 
 
-def _ending(plan: Plan, result: Result, platform_version: str | None) -> Outcome:
+def _ending(plan: Plan, result: Result, platform_version: str | None) -> SlotResult:
     """Say how the dream ends; where nothing was written and nothing had failed, that is what it says."""
     if result != "published" and not plan.dream.counters.get("signals"):
         result = "no_signal"
     if plan.target is None:
-        return Outcome(result, None, None, "", platform_version)
-    return Outcome(result, None, plan.target.version, plan.target.text, platform_version)
+        return SlotResult(result, None, None, "", platform_version)
+    return SlotResult(result, None, plan.target.version, plan.target.text, platform_version)
 
 
 async def _archive(dream: Dream, markdown: bytes, document: bytes, resources: Resources) -> str:
     """Keep both forms under a name made of their content: run twice, the step may find another slot."""
     digest = hashlib.sha256(document).hexdigest()[:12]
-    stem = f"reports/{dream.series.platform}/{token(dream.series.external_id)}/{dream.number:05}-{digest}"
+    stem = (
+        f"reports/{dream.series.platform}/{folder_name(dream.series.external_id)}/{dream.number:05}-{digest}"
+    )
     await resources.archive.put(f"{stem}.json", document)
     await resources.archive.put(f"{stem}.md", markdown)
     return f"{stem}.md"

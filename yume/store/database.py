@@ -77,7 +77,14 @@ def translated() -> Generator[None]:
             raise _passing(error) from error
         raise PermanentError(f"Postgres was asked wrongly: {type(error).__name__}: {error}") from error
     except asyncpg.PostgresError as error:
-        raise PermanentError(f"Postgres refused: {error.sqlstate} {error}") from error
+        raise PermanentError(f"Postgres refused: {error.sqlstate} {_words(error)}") from error
+
+
+def _words(error: asyncpg.PostgresError) -> str:
+    """Say what was refused, not in which row: details quote the row, data errors quote the value."""
+    if isinstance(error, asyncpg.DataError):
+        return type(error).__name__
+    return str(error.args[0]).partition("\n")[0] if error.args else type(error).__name__
 
 
 def _passing(error: Exception) -> TransientError:

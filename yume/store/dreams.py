@@ -22,8 +22,10 @@ SQL: Final = queries.load("dreams.sql")
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far a dream is; `announced` is the last step whose event is known to be stored."""
+    """Whose dream it is and how far; `announced` is the last step whose event is known to be stored."""
 
+    platform: str
+    series: str
     status: Status
     step: str | None
     announced: str | None

@@ -124,7 +124,10 @@ UPDATE yume.dream_runs SET heartbeat_at = $2 WHERE id = $1 AND status = 'running
 
 -- name: progress_of
 -- $1 dream
-SELECT status, step, announced, attempt, error FROM yume.dream_runs WHERE id = $1;
+SELECT platform_id AS platform, external_id AS series, status, step, announced, attempt, error
+  FROM yume.dream_runs
+  JOIN yume.series ON series.id = dream_runs.series_id
+ WHERE dream_runs.id = $1;
 
 -- name: mark_step
 -- $1 dream, $2 step, $3 counters, $4 usage, $5 now
@@ -134,10 +137,11 @@ UPDATE yume.dream_runs
 RETURNING id;
 
 -- name: dream_of
--- $1 dream: it reads on from where the last dream that pulled has stopped; one that failed before leaves its tasks
+-- $1 dream: it reads on from where the last dream that pulled has stopped, and never from the future, whatever clock its
+-- tasks had; one that failed before leaves its tasks
 SELECT dream_runs.id, dream_runs.number, dream_runs.trigger, dream_runs.status, dream_runs.step, dream_runs.announced,
        dream_runs.attempt, dream_runs.taxonomy_id, dream_runs.base_lesson_set_id,
-       (SELECT upper(earlier.span) FROM yume.dream_runs AS earlier
+       (SELECT least(upper(earlier.span), earlier.closed_at) FROM yume.dream_runs AS earlier
          WHERE earlier.series_id = dream_runs.series_id AND earlier.number < dream_runs.number
            AND earlier.step IS NOT NULL AND earlier.span IS NOT NULL
          ORDER BY earlier.number DESC LIMIT 1) AS after, upper(dream_runs.span) AS before, dream_runs.started_at,

@@ -28,14 +28,15 @@ SELECT runs.task_id
  WHERE runs.series_id = $1
    AND runs.task_id = ANY ($3::text[])
    AND runs.dream_id <> $2
-   AND (runs.pulled_at IS NOT NULL OR dream_runs.status NOT IN ('collecting', 'failed', 'cancelled'));
+   AND (runs.pulled_at IS NOT NULL OR dream_runs.status NOT IN ('collecting', 'finished', 'failed', 'cancelled'));
 
 -- name: left_tasks
 -- $1 series: tasks that a dream was to pull and did not
 SELECT task_id
   FROM yume.runs
   JOIN yume.dream_runs ON dream_runs.id = runs.dream_id
- WHERE runs.series_id = $1 AND runs.pulled_at IS NULL AND dream_runs.status IN ('failed', 'cancelled');
+ WHERE runs.series_id = $1 AND runs.pulled_at IS NULL
+   AND dream_runs.status IN ('finished', 'failed', 'cancelled');
 
 -- name: unsettled_tasks
 -- $1 series, $2 dream, $3 finished since

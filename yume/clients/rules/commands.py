@@ -21,6 +21,7 @@ _REDIRECTED: Final = re.compile(r"\d?(?:>>?|<)")
 _FIGURE: Final = r"[\w.,:+-]*\d[\w.,:+-]*"
 _PATH: Final = r"[\w.~-]*/[\w./~-]*"
 _FILE: Final = r"[\w-]+\.\w{1,8}"
+_FILES: Final = re.compile(rf"""(?!-)(['"]?)(?:{_PATH}|{_FILE})\1""")
 _OWN: Final = re.compile(rf"""(?!-)(['"]?)(?:{_FIGURE}|{_PATH}|{_FILE})\1""")
 
 
@@ -65,8 +66,13 @@ def open_up(words: Sequence[str]) -> tuple[str, ...]:
     return open_targets([*words[:1], *(OPEN if _OWN.fullmatch(word) else word for word in words[1:])])
 
 
+def open_files(words: Sequence[str]) -> tuple[str, ...]:
+    """Leave open the files of a command: two tasks with one file name are a coincidence."""
+    return open_targets([*words[:1], *(OPEN if _FILES.fullmatch(word) else word for word in words[1:])])
+
+
 def open_targets(words: Sequence[str]) -> tuple[str, ...]:
-    """Leave open where a command reads from and writes to: two tasks with one file name are a coincidence."""
+    """Leave open where a command reads from and writes to."""
     made = list(words[:1])
     for before, word in pairwise(words):
         made.append(OPEN if _REDIRECTED.fullmatch(before) else word)
@@ -82,7 +88,7 @@ def _shared(task: int, words: tuple[str, ...], by_task: Mapping[int, Sequence[tu
         if nearest is not None:
             shared = nearest
             tasks.append(other)
-    return Skeleton(open_up(words) if len(tasks) == 1 else open_targets(shared), tuple(sorted(tasks)))
+    return Skeleton(open_up(words) if len(tasks) == 1 else open_files(shared), tuple(sorted(tasks)))
 
 
 def _near(left: tuple[str, ...], right: tuple[str, ...]) -> bool:

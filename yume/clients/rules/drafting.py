@@ -27,7 +27,7 @@ SYMPTOM_LIMITS: Final = (110, 60, 25)
 
 _TELLING: Final = ("verifier", "platform_reason", "exit_code")
 _END_SIGNS: Final = " .!?;\u3002\uff01\uff1f\uff1b"
-_SENTENCE_END: Final = re.compile(r"\s*(?:[.!?](?=\s+[^\sa-z])|[\u3002\uff01\uff1f](?=\s*\S))\s*")
+_SENTENCE_END: Final = re.compile(r"\s*(?:(?<!e\.g)(?<!i\.e)[.!?](?=\s+\S)|[\u3002\uff01\uff1f](?=\s*\S))\s*")
 
 
 def lessons(body: Mapping[str, Any]) -> list[dict[str, Any]]:
