@@ -46,6 +46,12 @@ BEGIN
     RAISE EXCEPTION 'dream %: % -> % is no legal transition', OLD.id, OLD.status, NEW.status
       USING ERRCODE = 'integrity_constraint_violation';
   END IF;
+  IF OLD.status IN ('finished', 'failed', 'cancelled')
+     AND to_jsonb(NEW) - '{announced,announced_at,heartbeat_at,not_before}'::text[]
+         IS DISTINCT FROM to_jsonb(OLD) - '{announced,announced_at,heartbeat_at,not_before}'::text[] THEN
+    RAISE EXCEPTION 'dream %: it is % and only its last announcement may still be noted', OLD.id, OLD.status
+      USING ERRCODE = 'integrity_constraint_violation';
+  END IF;
   IF OLD.step IS NOT NULL AND (NEW.step IS NULL OR NEW.step COLLATE "C" < OLD.step COLLATE "C") THEN
     RAISE EXCEPTION 'dream %: step % cannot go back to %', OLD.id, OLD.step, NEW.step
       USING ERRCODE = 'integrity_constraint_violation';
@@ -131,13 +137,29 @@ BEGIN
     RAISE EXCEPTION 'lesson %: % -> % needs one history entry that says from, to, by, why and at', OLD.id, OLD.state, NEW.state
       USING ERRCODE = 'integrity_constraint_violation';
   END IF;
-  IF OLD.origin = 'owner' AND entry ->> 'by' ~* '^\W*yume\y' THEN
+  IF OLD.origin = 'owner' AND entry ->> 'by' ~* '^\W*yume($|[^a-z])' THEN
     RAISE EXCEPTION 'lesson %: an owner''s rule is not changed by Yume', OLD.id
       USING ERRCODE = 'integrity_constraint_violation';
   END IF;
   RETURN NEW;
 END $$;
 CREATE TRIGGER moves_legally BEFORE UPDATE ON yume.lessons FOR EACH ROW EXECUTE FUNCTION yume.check_lesson();
+
+-- Who let a series write stays on its row.
+CREATE FUNCTION yume.check_series() RETURNS trigger LANGUAGE plpgsql SET search_path = yume, pg_temp AS $$
+BEGIN
+  IF jsonb_array_length(NEW.promotions) < jsonb_array_length(OLD.promotions)
+     OR EXISTS (SELECT FROM jsonb_array_elements(OLD.promotions) WITH ORDINALITY AS earlier (entry, place)
+                 WHERE NEW.promotions -> (earlier.place - 1)::integer IS DISTINCT FROM earlier.entry) THEN
+    RAISE EXCEPTION 'series %: promotions are only added to', OLD.id USING ERRCODE = 'integrity_constraint_violation';
+  END IF;
+  IF NEW.mode <> OLD.mode AND jsonb_array_length(NEW.promotions) = jsonb_array_length(OLD.promotions) THEN
+    RAISE EXCEPTION 'series %: % -> % needs an entry in promotions that says who and why', OLD.id, OLD.mode, NEW.mode
+      USING ERRCODE = 'integrity_constraint_violation';
+  END IF;
+  RETURN NEW;
+END $$;
+CREATE TRIGGER promoted_on_record BEFORE UPDATE ON yume.series FOR EACH ROW EXECUTE FUNCTION yume.check_series();
 
 -- A slot write is settled once; afterwards only its replacement and its announcement are noted.
 CREATE FUNCTION yume.check_injection() RETURNS trigger LANGUAGE plpgsql SET search_path = yume, pg_temp AS $$

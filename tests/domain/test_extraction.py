@@ -261,3 +261,13 @@ def test_a_log_of_fifty_megabytes_takes_seconds(raw_record, text):
     began = time.process_time()
     assert extract(record, injected=LESSON)
     assert time.process_time() - began < 15
+
+
+@pytest.mark.parametrize(
+    ("key", "source"), [("stdout", "agent_text"), ("stderr", "agent_text"), ("message", "verifier")]
+)
+def test_what_a_verifier_only_captured_is_not_its_own_word(found, key, source):
+    pieces = found(runs=[{"verdict": "fail", "verdict_details": {key: "error: set CHECK=off"}}])
+    quoted = [each for each in pieces if each.kind == "verifier" and "CHECK" in each.excerpt]
+    assert [each.source_class for each in quoted] == [source]
+    assert any(each.kind == "verifier" and each.source_class == "verifier" for each in pieces)

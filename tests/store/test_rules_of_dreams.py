@@ -100,3 +100,46 @@ async def test_a_parked_dream_does_not_count_as_running(rows, series):
 async def test_dreams_of_two_series_run_side_by_side(rows, series):
     await rows.dream(series, "running")
     await rows.dream(await rows.series("another"), "running")
+
+
+@pytest.mark.parametrize("status", sorted(ENDED))
+@pytest.mark.parametrize(
+    "change",
+    [
+        "counters = '{\"runs\": 1}'",
+        "operations = '[1]'",
+        "result = 'published'",
+        "number = 9",
+        "error = 'no'",
+    ],
+)
+async def test_what_an_ended_dream_came_to_never_changes(db, rows, series, status, change):
+    dream = await rows.dream(series, status)
+    with pytest.raises(REFUSED, match="only its last announcement may still be noted"):
+        await db.execute(f"UPDATE yume.dream_runs SET {change} WHERE id = $1", dream)
+
+
+@pytest.mark.parametrize("status", sorted(ENDED))
+async def test_the_announcement_of_an_ended_dream_is_still_noted(db, rows, series, status):
+    dream = await rows.dream(series, status)
+    await db.execute(
+        "UPDATE yume.dream_runs SET announced = 's9_measure', announced_at = now() WHERE id = $1", dream
+    )
+    assert await db.fetchval("SELECT announced FROM yume.dream_runs WHERE id = $1", dream) == "s9_measure"
+
+
+ENTRY = [{"from": "report_only", "to": "auto", "by": "anna", "why": "read the reports", "at": "2026-05-01"}]
+
+
+async def test_a_series_changes_its_mode_only_on_the_record(db, series):
+    with pytest.raises(REFUSED, match="needs an entry in promotions"):
+        await db.execute("UPDATE yume.series SET mode = 'auto'")
+    await db.execute("UPDATE yume.series SET mode = 'auto', promotions = promotions || $1::jsonb", ENTRY)
+    assert await db.fetchval("SELECT mode FROM yume.series") == "auto"
+
+
+@pytest.mark.parametrize("record", ["'[]'", '\'[{"by": "nobody"}]\''])
+async def test_the_record_of_promotions_is_only_added_to(db, series, record):
+    await db.execute("UPDATE yume.series SET mode = 'auto', promotions = promotions || $1::jsonb", ENTRY)
+    with pytest.raises(REFUSED, match="promotions are only added to"):
+        await db.execute(f"UPDATE yume.series SET promotions = {record}")

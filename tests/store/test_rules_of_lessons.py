@@ -186,3 +186,11 @@ async def test_an_owners_lesson_is_not_changed_by_yume(rows, series, move, by):
 
 async def test_a_dreams_lesson_is_changed_by_yume(lesson_in, move):
     await move(await lesson_in("draft"), "draft", "approved", by="yume:s6_gate")
+
+
+@pytest.mark.parametrize("by", ["yume", "yume:s6_gate", "Yume:s6", "yume ", " yume:s6", "yume_s6", "\nyume"])
+async def test_no_spelling_of_yume_moves_an_owners_rule(db, rows, series, move, by):
+    owned = await rows.lesson(series, origin="owner", state="approved")
+    with pytest.raises(asyncpg.IntegrityConstraintViolationError, match="not changed by Yume"):
+        await move(owned, "approved", "retired", by=by)
+    await move(owned, "approved", "retired", by="yumeko")

@@ -80,11 +80,14 @@ def verifier(case: Case) -> list[Found]:
         return []
     details = None if stated == "pass" else case.attempt.verdict_details
     leaves = telling_leaves(details, f"{case.path}/verdict_details", case.lesson)
-    if leaves or not stated:
-        return [_found("verifier", "verifier", leaf.path, leaf.passage) for leaf in leaves]
-    return [
-        _word("verifier", "verifier", f"{case.path if case.attempt.verdict else '/task'}/verdict", stated)
+    said = [
+        _found("verifier", "agent_text" if leaf.captured else "verifier", leaf.path, leaf.passage)
+        for leaf in leaves
     ]
+    if not stated or any(piece.source_class == "verifier" for piece in said):
+        return said
+    place = f"{case.path if case.attempt.verdict else '/task'}/verdict"
+    return [*said, _word("verifier", "verifier", place, stated)]
 
 
 def status(case: Case) -> Found:

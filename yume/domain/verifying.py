@@ -29,16 +29,18 @@ _TELLING: Final = (
     ),
     ("stdout", "summary", "description", "text", "comment", "actual"),
 )
+_CAPTURED: Final = frozenset({"stdout", "stderr", "log"})  # what was tested wrote this, not the verifier
 _STATUS_KEYS: Final = ("status", "verdict", "outcome", "result", "passed", "ok", "success", "pass")
 _GOOD: Final = frozenset({"pass", "passed", "ok", "success", "succeeded", "true", "skipped", "xfail"})
 
 
 @dataclass(frozen=True, slots=True)
 class Leaf:
-    """A string in the details, and its most telling passage."""
+    """A string in the details, its most telling passage, and whether the verifier only captured it."""
 
     path: str
     passage: Passage
+    captured: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +62,7 @@ def telling_leaves(details: Any, path: str, lesson: frozenset[str]) -> list[Leaf
     for leaf in ranked:
         passage = passage_of(leaf.text, lesson)
         if passage and _rank(leaf.key) == _rank(ranked[0].key):
-            found.append(Leaf(leaf.path, passage))
+            found.append(Leaf(leaf.path, passage, leaf.key in _CAPTURED))
         if len(found) == MOST_LEAVES:
             return found
     whole = rendered(details) if details and not found else ""
