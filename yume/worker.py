@@ -8,14 +8,14 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
-from typing import Final
+from typing import Final, assert_never
 
 import structlog
 from faststream.nats import NatsBroker
 from pydantic import ValidationError
 
 from yume import jetstream
-from yume.domain.dreams import duty
+from yume.domain.dreams import Duty, duty
 from yume.errors import PermanentError, StepTakenError, YumeError
 from yume.events import Event, RunBatch, event, every
 from yume.ids import DreamId
@@ -62,7 +62,7 @@ class StepHandler:
         batch = RunBatch.model_validate(Event.model_validate_json(body).data)
         dream = DreamId(batch.dream_id)
         structlog.contextvars.bind_contextvars(step=self.stage.name, dream_id=str(dream), series=batch.series)
-        match await self._duty(batch):
+        match owed := await self._duty(batch):
             case "run":
                 await self._run(batch)
                 await self._announce(batch)
@@ -72,8 +72,10 @@ class StepHandler:
                 await self._tell_failure(batch)
             case "nothing":
                 log.info("message_ignored", reason="the dream is not at this step")
+            case _:
+                assert_never(owed)
 
-    async def _duty(self, batch: RunBatch) -> str:
+    async def _duty(self, batch: RunBatch) -> Duty:
         async with self.resources.db.acquire() as db:
             progress = await dreams.progress_of(db, DreamId(batch.dream_id))
         if progress is None or not _is_of(batch, progress):
