@@ -13,7 +13,6 @@ from uuid import UUID
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
 
 PREFIX: Final = "yume"
-REPLAY_HEADER: Final = "Yume-Replay"
 REASON_HEADER: Final = "Yume-Reason"
 _FOLDER_LIMIT: Final = 128
 _PLAIN_TOKEN: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")

@@ -36,17 +36,24 @@ HOLDS: Final = "hold: sha256, excerpt and quotes match the archived bytes"
 
 def located(settings: Settings) -> Settings:
     """Fill in the servers that `yume up` runs on this data folder, where no URL names others."""
-    try:
-        running = json.loads((settings.data_dir / RUNNING).read_bytes())
-        database_url, nats_url = str(running["database_url"]), str(running["nats_url"])
-    except (OSError, ValueError, KeyError, TypeError):
+    running = _running(settings)
+    if not {"database_url", "nats_url"} <= running.keys():
         return settings  # nothing runs here: whoever needs a URL says so
     return settings.model_copy(
         update={
-            "database_url": settings.database_url or SecretStr(database_url),
-            "nats_url": settings.nats_url or SecretStr(nats_url),
+            "database_url": settings.database_url or SecretStr(running["database_url"]),
+            "nats_url": settings.nats_url or SecretStr(running["nats_url"]),
         }
     )
+
+
+def _running(settings: Settings) -> dict[str, str]:
+    """Return what `running_here` told; nothing if nobody did or it cannot be read."""
+    try:
+        told = json.loads((settings.data_dir / RUNNING).read_bytes())
+    except (OSError, ValueError):
+        return {}
+    return {name: str(value) for name, value in told.items()} if isinstance(told, dict) else {}
 
 
 @contextmanager
@@ -118,11 +125,7 @@ async def add_platform(
 
 def _check_key(settings: Settings, vault: Vault) -> None:
     """Refuse to seal with a key that the processes of this data folder do not have."""
-    try:
-        running = json.loads((settings.data_dir / RUNNING).read_bytes())
-    except (OSError, ValueError):
-        return
-    if isinstance(running, dict) and running.get("sealed_with") not in (None, vault.name):
+    if _running(settings).get("sealed_with", vault.name) != vault.name:
         raise PermanentError("`yume up` runs with other YUME_SECRET_KEYS than this shell: set the same here")
 
 

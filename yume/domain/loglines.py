@@ -12,7 +12,6 @@ from yume.domain.fingerprints import fingerprint
 from yume.domain.runs import LOG_KINDS, Event
 
 PER_ATTEMPT: Final = 5
-PER_RECORD: Final = 200
 SCANNED_LINES: Final = 100_000  # of an attempt's log, from its end, where failures lie
 _BLOCK_LINES: Final = 40
 _PLAIN: Final = 2

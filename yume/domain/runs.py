@@ -13,7 +13,6 @@ from yume.errors import PermanentError
 
 Outcome = Literal["success", "failure", "infrastructure", "cancelled", "unknown"]
 Verdict = Literal["pass", "fail"]
-Ending = Literal["succeeded", "failed", "cancelled"]
 VersionSource = Literal["reported", "unknown", "mixed"]
 
 VERDICT_MAY_COME: Final = timedelta(days=7)
