@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from yume.domain.guard import scan
 from yume.domain.lessons import Lesson
-from yume.domain.projection import count_tokens, project
+from yume.domain.projection import LeftOut, count_tokens, project, rank
 from yume.errors import PermanentError
 from yume.ids import LessonId, SignalId
 
@@ -77,6 +77,19 @@ def test_a_lesson_that_does_not_fit_is_left_out_whole_and_named():
     made = projected([lesson(1, "short"), lesson(2, "word " * 400, trust="exit_code")], 100)
     assert made.body == "- short\n"
     assert [(each.lesson_id, each.why) for each in made.left_out] == [(LessonId(UUID(int=2)), "budget")]
+
+
+def test_a_lesson_that_was_not_chosen_is_listed_after_those_that_do_not_fit_and_changes_nothing_else():
+    fits, too_long = lesson(1, "short"), lesson(2, "word " * 400)
+    quota = LeftOut(LessonId(UUID(int=3)), "quota")
+    alone, made = projected([too_long, fits], 100), projected([too_long, fits], 100, waiting=[quota])
+    assert made.left_out == (*alone.left_out, quota) == (LeftOut(too_long.id, "budget"), quota)
+    assert (made.text, made.lesson_ids) == (alone.text, alone.lesson_ids)
+
+
+@given(lessons)
+def test_the_text_has_the_order_of_the_rank(lessons):
+    assert list(projected(lessons, 10**6).lesson_ids) == [each.id for each in sorted(lessons, key=rank)]
 
 
 def test_owners_rules_over_the_budget_are_refused_with_the_number():

@@ -56,16 +56,23 @@ class Projection:
 
 
 def project(
-    lessons: Iterable[Lesson], *, series: str, version: int, budget_tokens: int, language: str = "en"
+    lessons: Iterable[Lesson],
+    *,
+    series: str,
+    version: int,
+    budget_tokens: int,
+    language: str = "en",
+    waiting: Iterable[LeftOut] = (),
 ) -> Projection:
     """Compile the lessons into one text of at most `budget_tokens`; no lesson at all gives the empty text.
 
-    The order of `lessons` does not matter. Raises PermanentError if the owner's rules alone are over the
-    budget: which of them to leave out is not Yume's choice.
+    The order of `lessons` does not matter. Those `waiting` were not chosen: they are only listed, after those
+    that do not fit. Raises PermanentError if the owner's rules alone are over the budget: which of them to
+    leave out is not Yume's choice.
     """
     chosen: list[Lesson] = []
-    left_out: list[LeftOut] = []
-    for lesson in sorted(lessons, key=_rank):
+    over: list[LeftOut] = []
+    for lesson in sorted(lessons, key=rank):
         body = _body([*chosen, lesson])
         tokens = count_tokens(_text(body, series=series, version=version, language=language))
         if tokens <= budget_tokens:
@@ -76,11 +83,12 @@ def project(
                 "shorten them or raise projection_budget_tokens"
             )
         else:
-            left_out.append(LeftOut(lesson.id, "budget"))
+            over.append(LeftOut(lesson.id, "budget"))
     body = _body(chosen)
     text = _text(body, series=series, version=version, language=language)
     ids = tuple(lesson.id for lesson in chosen)
-    return Projection(body, _sha256(body), text, _sha256(text), count_tokens(text), ids, tuple(left_out))
+    left_out = (*over, *waiting)
+    return Projection(body, _sha256(body), text, _sha256(text), count_tokens(text), ids, left_out)
 
 
 def count_tokens(text: str) -> int:
@@ -90,7 +98,8 @@ def count_tokens(text: str) -> int:
     return math.ceil(max(len(text.encode()) / 3, cjk + words * 1.3))
 
 
-def _rank(lesson: Lesson) -> tuple[bool, int, int, str]:
+def rank(lesson: Lesson) -> tuple[bool, int, int, str]:
+    """Return a key that sorts the best first: the owner's, then by trust, number of signals, and id."""
     trust, signals = strength(lesson)
     return lesson.origin != "owner", trust, signals, str(lesson.id)
 
