@@ -5,11 +5,14 @@ from __future__ import annotations
 import pytest
 from pydantic import SecretStr
 
+from yume.clients.answers import Remembering
 from yume.clients.http import Limits
+from yume.clients.rules import Rules
 from yume.clients.vault import Vault
 from yume.errors import PermanentError
 from yume.ids import PlatformId
-from yume.resources import HOLDINGS, Resources
+from yume.resources import HOLDINGS, Resources, open_resources
+from yume.settings import Settings
 from yume.store.access import Platform
 from yume.store.database import Database
 
@@ -44,6 +47,16 @@ async def test_the_zones_that_hold_a_credential_can_use_it():
 
 def test_the_model_steps_hold_no_platform_credential():
     assert not HOLDINGS["dream"] & {"export", "slot"}
+
+
+async def test_the_model_steps_hold_a_model_that_remembers_and_no_vault(migrated_url, tmp_path):
+    settings = Settings(data_dir=tmp_path, database_url=SecretStr(migrated_url), secret_keys=KEY)
+    async with open_resources(settings, "dream") as held:
+        assert held.model == Remembering(Rules(), held.archive)
+        assert held.vault is None
+    async with open_resources(settings, "slot") as held:
+        assert held.held_model is None
+        assert held.vault is not None
 
 
 @pytest.mark.parametrize("zone", ["ingest", "gate", "slot", "measure", "orchestrator", "api"])

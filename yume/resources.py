@@ -10,6 +10,7 @@ from typing import Final, Literal
 
 from pydantic import SecretStr
 
+from yume.clients.answers import Remembering
 from yume.clients.archive import Archive, open_archive
 from yume.clients.http import Limits
 from yume.clients.model import Model
@@ -24,10 +25,11 @@ from yume.store.database import Database, open_database
 Zone = Literal["ingest", "dream", "gate", "slot", "measure", "orchestrator", "api", "cli"]
 Holding = Literal["archive", "export", "slot", "model"]
 
-# What each zone holds besides its connection to Postgres. The model steps hold no platform's credential.
+# What each zone holds besides its connection to Postgres. The model steps hold no platform's credential; the
+# archive is there for their answers, so that what was answered once is not asked again.
 HOLDINGS: Final[Mapping[Zone, frozenset[Holding]]] = {
     "ingest": frozenset({"archive", "export"}),
-    "dream": frozenset({"model"}),
+    "dream": frozenset({"archive", "model"}),
     "gate": frozenset(),
     "slot": frozenset({"archive", "slot"}),
     "measure": frozenset(),
@@ -55,7 +57,7 @@ class Resources:
 
     @property
     def archive(self) -> Archive:
-        """Return the archive of raw run records."""
+        """Return the archive of raw run records and model answers."""
         if self.held_archive is None:
             raise PermanentError(f"zone {self.zone} holds no archive")
         return self.held_archive
@@ -105,7 +107,7 @@ async def open_resources(settings: Settings, zone: Zone) -> AsyncGenerator[Resou
             limits=Limits(max_response_bytes=settings.platform_max_response_bytes),
             allow_http=settings.platform_allow_http,
             held_archive=archive,
-            held_model=Rules() if "model" in holdings else None,
+            held_model=None if archive is None or "model" not in holdings else Remembering(Rules(), archive),
             vault=vault_of(settings) if holdings & {"export", "slot"} else None,
         )
 

@@ -100,6 +100,14 @@ async def test_a_missing_object_is_named(archive, key):
         await archive.get(key)
 
 
+async def test_whether_an_object_is_there_can_be_asked_without_an_error(archive, key):
+    await archive.put(f"{key}.other", b"")
+    assert await archive.find(key) is None
+    await archive.put(key, b"{}")
+    assert await archive.find(key) == b"{}"
+    assert await archive.find(f"{key}.other") == b""
+
+
 async def test_of_twenty_writers_at_once_exactly_one_wins(archive, key):
     candidates = [f"writer {n}".encode() * 1000 for n in range(20)]
 
@@ -142,8 +150,9 @@ BAD_KEYS = [
 async def test_a_key_that_leads_elsewhere_is_refused(archive, bad):
     with pytest.raises(PermanentError, match=r"archive key .* is (not relative|too long)"):
         await archive.put(bad, b"{}")
-    with pytest.raises(PermanentError, match=r"archive key .* is (not relative|too long)"):
-        await archive.get(bad)
+    for look in (archive.get, archive.find):
+        with pytest.raises(PermanentError, match=r"archive key .* is (not relative|too long)"):
+            await look(bad)
 
 
 @given(st.text(st.characters(codec="utf-8") | st.sampled_from("./\\")))
@@ -183,9 +192,11 @@ async def test_a_symbolic_link_does_not_lead_out(tmp_path):
 
 
 async def test_a_volume_that_is_not_mounted_is_not_missing_evidence(tmp_path):
-    with pytest.raises(PermanentError, match="is its volume mounted") as caught:
-        await FolderArchive(tmp_path / "archive").get("a")
-    assert not isinstance(caught.value, LostEvidence)
+    archive = FolderArchive(tmp_path / "archive")
+    for look in (archive.get, archive.find):
+        with pytest.raises(PermanentError, match="is its volume mounted") as caught:
+            await look("a")
+        assert not isinstance(caught.value, LostEvidence)
 
 
 async def test_a_file_where_a_folder_is_due_is_named(tmp_path):
@@ -209,7 +220,7 @@ async def test_too_many_open_files_may_pass(tmp_path):
 
 async def test_a_bad_secret_says_what_to_check(s3, s3_bucket, key):
     async with opened(s3, s3_bucket, secret_key="another-secret") as archive:
-        for call in (archive.put(key, b"{}"), archive.get(key)):
+        for call in (archive.put(key, b"{}"), archive.get(key), archive.find(key)):
             with pytest.raises(
                 PermanentError, match="403 SignatureDoesNotMatch: check the access key"
             ) as caught:
@@ -219,9 +230,10 @@ async def test_a_bad_secret_says_what_to_check(s3, s3_bucket, key):
 
 async def test_a_missing_bucket_is_not_missing_evidence(s3, key):
     async with opened(s3, "no-such-bucket") as archive:
-        with pytest.raises(PermanentError, match="404 NoSuchBucket: create the bucket") as caught:
-            await archive.get(key)
-    assert not isinstance(caught.value, LostEvidence)
+        for look in (archive.get, archive.find):
+            with pytest.raises(PermanentError, match="404 NoSuchBucket: create the bucket") as caught:
+                await look(key)
+            assert not isinstance(caught.value, LostEvidence)
 
 
 async def test_an_object_changed_behind_our_back_is_lost_evidence(s3, s3_bucket, key):
@@ -229,10 +241,9 @@ async def test_an_object_changed_behind_our_back_is_lost_evidence(s3, s3_bucket,
         await archive.put(key, b"true")
         metadata = {"sha256": hashlib.sha256(b"true").hexdigest()}
         await client.put_object(Bucket=s3_bucket, Key=f"some/prefix/{key}", Body=b"false", Metadata=metadata)
-        with pytest.raises(LostEvidence, match="evidence has changed"):
-            await archive.get(key)
-        with pytest.raises(LostEvidence, match="evidence has changed"):
-            await archive.put(key, b"true")
+        for call in (archive.get(key), archive.find(key), archive.put(key, b"true")):
+            with pytest.raises(LostEvidence, match="evidence has changed"):
+                await call
 
 
 async def test_an_object_without_its_sha256_is_not_ours(s3, s3_bucket, key):
@@ -261,9 +272,16 @@ async def test_trouble_of_the_server_may_pass(platform, faulty, status):
     body = f"<Error><Code>SlowDown{status}</Code></Error>".encode()
     platform.on("GET", "/b/some/prefix/a", platform.raw(body, status))
     platform.on("PUT", "/b/some/prefix/a", platform.raw(body, status))
-    for call in (faulty.get("a"), faulty.put("a", b"")):
+    for call in (faulty.get("a"), faulty.find("a"), faulty.put("a", b"")):
         with pytest.raises(TransientError, match=f"answered {status} SlowDown{status}"):
             await call
+
+
+async def test_a_key_that_may_not_list_is_told_so_and_nothing_counts_as_missing(platform, faulty):
+    platform.on("GET", "/b/some/prefix/a", platform.raw(b"<Error><Code>AccessDenied</Code></Error>", 403))
+    with pytest.raises(PermanentError, match=r"403 AccessDenied.*objects and list them") as caught:
+        await faulty.find("a")
+    assert not isinstance(caught.value, LostEvidence)
 
 
 async def test_a_checksum_header_that_is_refused_is_final(platform, faulty):

@@ -22,7 +22,7 @@ SETTINGS = Settings(
     ("zone", "archive", "credentials"),
     [
         ("ingest", True, True),
-        ("dream", False, False),
+        ("dream", True, False),
         ("gate", False, False),
         ("slot", True, True),
         ("measure", False, False),

@@ -33,6 +33,10 @@ class Archive(Protocol):
         """Return the bytes that were put, or raise LostEvidence."""
         ...
 
+    async def find(self, key: str, /) -> bytes | None:
+        """Return the bytes that were put, or None if nothing was; changed ones raise LostEvidence."""
+        ...
+
 
 @asynccontextmanager
 async def open_archive(

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from yume.clients.objects import LostEvidence, checked_key, taken
+from yume.clients.objects import checked_key, missing, taken
 from yume.errors import PermanentError, TransientError
 
 _MAY_PASS: Final = frozenset(
@@ -42,8 +42,15 @@ class FolderArchive:
 
     async def get(self, key: str, /) -> bytes:
         """Return the bytes, or raise LostEvidence."""
+        data = await self.find(key)
+        if data is None:
+            raise missing(key, place=str(self.root))
+        return data
+
+    async def find(self, key: str, /) -> bytes | None:
+        """Return the bytes, or None; a root that is not there is an error, since it cannot say which."""
         with self._translated(key):
-            return await asyncio.to_thread(self._get, key)
+            return await asyncio.to_thread(self._find, key)
 
     def _put(self, key: str, data: bytes) -> None:
         path = self._path(key)
@@ -64,14 +71,14 @@ class FolderArchive:
             Path(temporary).unlink()
         _sync(path.parent)
 
-    def _get(self, key: str) -> bytes:
+    def _find(self, key: str) -> bytes | None:
         path = self._path(key)
         if not self.root.is_dir():
             raise PermanentError(f"the archive's folder {self.root} is not there: is its volume mounted?")
         try:
             return path.read_bytes()
-        except FileNotFoundError as error:
-            raise LostEvidence(f"{self.root} holds nothing under {key}: evidence is missing") from error
+        except FileNotFoundError:
+            return None
 
     def _path(self, key: str) -> Path:
         root = self.root.resolve()

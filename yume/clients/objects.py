@@ -36,6 +36,11 @@ def sha256_of(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
+def missing(key: str, *, place: str) -> LostEvidence:
+    """Say that nothing lies under the key."""
+    return LostEvidence(f"{place} holds nothing under {key}: evidence is missing")
+
+
 def taken(key: str, *, there: bytes, data: bytes, place: str) -> LostEvidence:
     """Say that other bytes lie under the key."""
     return LostEvidence(

@@ -11,7 +11,7 @@ from botocore.exceptions import BotoCoreError, ClientError, HTTPClientError, Inc
 from botocore.exceptions import ConnectionError as ConnectionFailed
 from pydantic import SecretStr
 
-from yume.clients.objects import LostEvidence, checked_key, sha256_of, taken
+from yume.clients.objects import LostEvidence, checked_key, missing, sha256_of, taken
 from yume.errors import PermanentError, TransientError, YumeError
 
 _FORBIDDEN: Final = 403
@@ -49,11 +49,23 @@ class S3Archive:
 
     async def get(self, key: str, /) -> bytes:
         """Return the bytes that were put, or raise LostEvidence where they are missing or changed."""
+        data = await self.find(key)
+        if data is None:
+            raise missing(self._name(key), place=self._place)
+        return data
+
+    async def find(self, key: str, /) -> bytes | None:
+        """Return the bytes that were put, or None; the key has to be allowed to list the bucket for that."""
         from aiohttp import ClientError as BrokenStream  # noqa: PLC0415  # half a second; loaded with the client
 
         name = self._name(key)
         with self._translated(f"get {name}"):
-            answer = await self.client.get_object(Bucket=self.bucket, Key=name)
+            try:
+                answer = await self.client.get_object(Bucket=self.bucket, Key=name)
+            except ClientError as error:
+                if _code(error) != "NoSuchKey":
+                    raise
+                return None
             try:
                 async with answer["Body"] as stream:
                     data: bytes = await stream.read()
@@ -85,20 +97,24 @@ class S3Archive:
             raise PermanentError(f"{self._place}, {doing}: {error}") from error
 
     def _refusal(self, error: ClientError, doing: str) -> YumeError:
-        status, code = _status(error), error.response.get("Error", {}).get("Code", "")
+        status, code = _status(error), _code(error)
         said = f"{self._place}, {doing}: answered {status} {code}"
-        if code == "NoSuchKey":
-            return LostEvidence(f"{said}: evidence is missing")
         if code == "NoSuchBucket":
             return PermanentError(f"{said}: create the bucket, or correct its name in the archive's URL")
         if status == _FORBIDDEN:
             return PermanentError(
                 f"{said}: check the access key, its secret, this machine's clock, "
-                "and that the key may read and write objects of this bucket"
+                "and that the key may read and write this bucket's objects and list them "
+                "(without the list, S3 answers 403 for an object that is not there)"
             )
         if status in _TRY_AGAIN or (status >= 500 and status != _NOT_IMPLEMENTED):  # noqa: PLR2004  # 5xx
             return TransientError(said)
         return PermanentError(said)
+
+
+def _code(error: ClientError) -> str:
+    code: str = error.response.get("Error", {}).get("Code", "")
+    return code
 
 
 def _status(error: ClientError) -> int:

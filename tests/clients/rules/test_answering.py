@@ -61,16 +61,17 @@ async def test_two_failed_tasks_become_one_lesson_that_the_gate_approves():
     model: Model = Rules()
     found = groups(evidence())
     answer = await model.answer(classify.ask(found, TAXONOMY, language="en"), classify.Answer)
-    (finding,) = classify.read(answer, found, TAXONOMY, by=model.name)
+    assert answer.calls == 1
+    (finding,) = classify.read(answer.value, found, TAXONOMY, by=model.name)
     assert (finding.label.code, finding.label.by) == ("wrong_result", "rules")
 
     labelled = groups(evidence(finding.label.code))
     drafted = await model.answer(draft.ask(labelled, language="en"), draft.Answer)
-    drafts, refused = draft.read(drafted, labelled, dream_id=DREAM)
+    drafts, refused = draft.read(drafted.value, labelled, dream_id=DREAM)
     assert refused == []
 
     merged = await model.answer(merge.ask(drafts, [], language="en"), merge.Answer)
-    (operation,), texts, refused = merge.read(merged, drafts, [], dream_id=DREAM)
+    (operation,), texts, refused = merge.read(merged.value, drafts, [], dream_id=DREAM)
     assert (operation.kind, texts, refused) == ("add", [], [])
 
     signals = {each.id: each for each in evidence()}

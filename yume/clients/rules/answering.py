@@ -8,7 +8,7 @@ from typing import Any, assert_never
 
 from pydantic import ValidationError
 
-from yume.clients.model import Answer
+from yume.clients.model import Answer, Answered
 from yume.clients.rules.classifying import labels
 from yume.clients.rules.drafting import lessons
 from yume.clients.rules.merging import operations
@@ -22,10 +22,10 @@ class Rules:
 
     name: str = "rules"
 
-    async def answer(self, question: Question, shape: type[Answer], /) -> Answer:
+    async def answer(self, question: Question, shape: type[Answer], /) -> Answered[Answer]:
         """Return what the rules say; PermanentError if the question is none that they know."""
         try:
-            return shape.model_validate(_answer(question))
+            return Answered(shape.model_validate(_answer(question)), calls=1)
         except (KeyError, ValidationError) as error:
             raise PermanentError(
                 f"{question.version}: the rules do not know this question or {shape.__name__}: {error}"
