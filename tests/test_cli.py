@@ -2,16 +2,28 @@
 
 from __future__ import annotations
 
+import asyncio
+import base64
 import json
 import re
 import subprocess
 import sys
+from importlib import import_module
+from inspect import iscoroutinefunction
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from cryptography.fernet import Fernet
+from hypothesis import given
+from hypothesis.strategies import characters, text
 
-from yume.settings import inherited
+from yume import jetstream
+from yume.arguments import make_parser
+from yume.commands.printing import as_json, escaped
+from yume.settings import contracts, inherited
+from yume.settle import bury
+from yume.topology import load
 
 ROOT = Path(__file__).parent.parent
 
@@ -45,6 +57,7 @@ def test_help_names_every_command_with_what_it_does(yume):
         "db",
         "streams",
         "platform",
+        "dead",
         "dreams",
         "trail",
     ):
@@ -52,7 +65,16 @@ def test_help_names_every_command_with_what_it_does(yume):
 
 
 @pytest.mark.parametrize(
-    "words", [[], ["dance"], ["worker"], ["demo", "--obedience", "2"], ["demo", "--batches", "0"]]
+    "words",
+    [
+        [],
+        ["dance"],
+        ["worker"],
+        ["demo", "--obedience", "2"],
+        ["demo", "--batches", "0"],
+        ["dead", "show", "0"],
+        ["dead", "drop", "1"],
+    ],
 )
 def test_wrong_usage_exits_with_2(yume, words):
     assert yume(*words).returncode == 2
@@ -64,6 +86,7 @@ def test_wrong_usage_exits_with_2(yume, words):
         (["db", "migrate"], "YUME_DATABASE_URL is not set"),
         (["streams", "apply"], "YUME_NATS_URL is not set"),
         (["dreams", "p", "s"], "YUME_DATABASE_URL is not set"),
+        (["dead", "list"], "YUME_NATS_URL is not set"),
         (["worker", "s1", "s3"], "one process serves one trust zone"),
         (["worker", "s12"], "no step is named 's12'"),
     ],
@@ -129,12 +152,134 @@ def test_a_token_file_that_is_not_there_is_named(yume, database_url):
     assert "/nowhere" in ended.stderr
 
 
-def test_every_command_of_the_parser_is_there():
-    from yume import cli, commands  # noqa: PLC0415  # every other test here runs the real program
+NASTY = "\x1b[2Jgone\u202ex \u00e9\x7f\x9b0m\u2066"
 
-    named = re.findall(r'_command\(\s*\w+,\s*"[\w]+",\s*"(\w+)"', Path(cli.__file__).read_text())
+
+@pytest.fixture
+async def dead(nats_url):
+    """A server whose dead stream holds a task's message and one that nobody but a stranger wrote."""
+    async with jetstream.connect(nats_url, name="test") as js:
+        await js.apply(load(contracts("streams"), replicas=1, ack_wait_s=30))
+        told = SimpleNamespace(
+            subject="yume.task.finished.tobatsu.kamila",
+            body=b'{"a": "task"}',
+            stream="tasks",
+            consumer="orchestrator_tasks",
+            sequence=4,
+            tries=5,
+        )
+        await bury(js, told, "PermanentError: the reason")
+        headers = {"Yume-Subject": f"yume.dead.{NASTY}", "Yume-Reason": NASTY}
+        nasty = f"{NASTY}\nyume: all is well".encode() + b"\xff"
+        await js.store_bytes("yume.dead.tasks.x", nasty, stream="dead", key="k", headers=headers)
+        yield js
+        await js.client.request("$JS.API.STREAM.DELETE.dead", b"{}")
+        await js.client.request("$JS.API.STREAM.DELETE.tasks", b"{}")
+
+
+def plain(text):
+    """Say whether a text is what a terminal shows as it is."""
+    return all(line.isprintable() for line in text.splitlines()) and "\x1b" not in text
+
+
+async def test_an_operator_looks_through_the_dead_letters(yume, nats_url, migrated_url, dead):
+    servers = {"YUME_DATABASE_URL": migrated_url, "YUME_NATS_URL": nats_url}
+
+    async def run(*words):
+        return await asyncio.to_thread(yume, "dead", *words, **servers)
+
+    listed = (await run("list")).stdout
+    assert "orchestrator_tasks" in listed
+    assert "PermanentError: the reason" in listed
+    assert [row["sequence"] for row in json.loads((await run("list", "--json")).stdout)] == [1, 2]
+    assert '{"a": "task"}' in (await run("show", "1")).stdout
+    assert json.loads((await run("show", "1", "--json")).stdout)["body"] == '{"a": "task"}'
+
+    done = await run("requeue", "2", "7", "1")
+    assert done.returncode == 1
+    assert done.stdout == "requeued 1 into stream tasks\n"
+    assert ["dead letter 2" in line for line in done.stderr.splitlines()].count(True) == 1
+    assert "there is no dead letter 7" in done.stderr
+    assert [each.body async for each in dead.stored("tasks")] == [b'{"a": "task"}']
+
+    done = await run("drop", "2", "7", "--why", "a stranger's")
+    assert done.returncode == 1
+    assert done.stdout == "dropped 2\n"
+    assert "letter_dropped" in done.stderr
+    assert "a stranger's" in done.stderr
+    assert (await run("list")).stdout == "no dead letter\n"
+    assert json.loads((await run("list", "--json")).stdout) == []
+
+
+async def test_no_word_of_a_letter_steers_the_terminal(yume, nats_url, migrated_url, dead):
+    servers = {"YUME_DATABASE_URL": migrated_url, "YUME_NATS_URL": nats_url}
+    for words in (["list"], ["list", "--json"], ["show", "2"], ["show", "2", "--json"], ["requeue", "2"]):
+        ended = await asyncio.to_thread(yume, "dead", *words, **servers)
+        assert plain(ended.stdout + ended.stderr), words
+        assert "gone" in ended.stdout + ended.stderr, words
+    told = json.loads((await asyncio.to_thread(yume, "dead", "show", "2", "--json", **servers)).stdout)
+    assert base64.b64decode(told["body_base64"]).decode("utf-8", "ignore").startswith(NASTY)
+    assert told["body"] is None
+    shown = (await asyncio.to_thread(yume, "dead", "show", "2", **servers)).stdout
+    assert "yume: all is well" not in shown.splitlines()
+
+
+@pytest.mark.parametrize(
+    ("words", "shown"),
+    [
+        ("plain text, 日本語, é", "plain text, 日本語, é"),
+        ("\x1b[31m", r"\x1b[31m"),
+        ("a\nb\tc", r"a\nb\tc"),
+        ("\u202e\u2066\u200b", r"\u202e\u2066\u200b"),
+        ("\x7f\x9b\x00", r"\x7f\x9b\x00"),
+        ("\ud800", r"\ud800"),
+        ("\U000e0041", r"\U000e0041"),
+    ],
+)
+def test_what_is_no_visible_character_is_spelt_out(words, shown):
+    assert escaped(words) == shown
+
+
+@given(text(characters()))
+def test_json_for_the_terminal_is_visible_and_means_the_same(words):
+    printed = as_json({"a": words})
+    assert printed.isprintable()
+    assert json.loads(printed) == {"a": words}
+
+
+def leaves(parser):
+    """Return every parser below this one that takes no further command."""
+    below = [
+        child
+        for action in parser._actions  # noqa: SLF001  # argparse has no other way to its subcommands
+        if isinstance(action.choices, dict)
+        for child in action.choices.values()
+    ]
+    return [leaf for child in below for leaf in leaves(child)] or [parser]
+
+
+def test_every_command_of_the_parser_is_there():
+    named = [leaf.get_default("command") for leaf in leaves(make_parser())]
     assert len(named) >= 16
-    assert all(callable(getattr(commands, name)) for name in named)
+    assert len(set(named)) == len(named)
+    for room, function in (name.split(":") for name in named):
+        assert iscoroutinefunction(getattr(import_module(f"yume.commands.{room}"), function))
+
+
+@pytest.mark.parametrize("words", [["--help"], ["platform", "--help"], ["dance"]])
+def test_help_and_wrong_usage_load_none_of_what_the_commands_load(words):
+    told = "import sys\nfrom yume import cli\ntry: cli.main()\nfinally: print(*sys.modules)"
+    ended = subprocess.run(
+        [sys.executable, "-c", told, *words],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    loaded = {name.partition(".")[0] for name in ended.stdout.splitlines()[-1].split()}
+    assert "yume" in loaded
+    assert not {"asyncpg", "nats", "faststream", "httpx", "aioboto3"} & loaded
 
 
 def test_a_reader_that_has_seen_enough_causes_no_traceback():

@@ -14,10 +14,10 @@ from yume import jetstream
 from yume.errors import PermanentError, TransientError
 from yume.events import RunBatch, event
 from yume.ids import new_id
-from yume.jetstream import Difference, load, stream_of
 from yume.local.nats import NatsServer
 from yume.pipeline import STAGES, STREAM
 from yume.settings import contracts
+from yume.topology import Difference, load, stream_of
 
 AT = datetime(2026, 5, 1, 12, 30, tzinfo=UTC)
 
@@ -111,7 +111,8 @@ async def test_heal_creates_what_is_missing_and_never_changes_a_live_setting(app
     await ask(applied, "STREAM.DELETE.lessons")
     await ask(applied, f"CONSUMER.DELETE.{STREAM}.s3_classify")
 
-    assert await applied.heal(topology()) == ["lessons", "s3_classify"]
+    gone_with_it = {name for name, row in topology().consumers.items() if row.stream == "lessons"}
+    assert set(await applied.heal(topology())) == {"lessons", "s3_classify"} | gone_with_it
 
     assert [each.name for each in await applied.check(topology())] == ["tasks"]
     assert await applied.heal(topology()) == []
@@ -194,6 +195,167 @@ async def test_a_subject_of_another_stream_is_a_transient_error_with_the_way_out
 async def test_a_missing_stream_is_a_transient_error_with_the_way_out(js):
     with pytest.raises(TransientError, match=r"in stream dream.*`yume streams check`"):
         await js.store(pulled("k"))
+
+
+# What is stored
+
+
+@pytest.fixture
+async def thousand(applied):
+    """A connection to a server whose `tasks` hold 1,000 messages of ten series, in order."""
+    context = applied.client.jetstream()
+    for number in range(1_000):
+        await context.publish(f"yume.task.finished.p.s{number % 10}", b"%d" % number)
+    return applied
+
+
+async def bodies(js, stream="tasks", **wanted):
+    return [int(each.body) async for each in js.stored(stream, **wanted)]
+
+
+async def test_every_message_of_a_stream_comes_once_and_in_order(thousand):
+    found = [each async for each in thousand.stored("tasks")]
+    assert [int(each.body) for each in found] == list(range(1_000))
+    assert [each.sequence for each in found] == list(range(1, 1_001))
+    assert [each.stored_at for each in found] == sorted(each.stored_at for each in found)
+    assert found[7].subject == "yume.task.finished.p.s7"
+
+
+async def test_reading_leaves_no_consumer_behind_wherever_it_stops(thousand):
+    before = (await ask(thousand, "STREAM.INFO.tasks"))["state"]["consumer_count"]
+    async for each in thousand.stored("tasks"):
+        if each.sequence == 5:
+            break
+    assert (await ask(thousand, "STREAM.INFO.tasks"))["state"]["consumer_count"] == before
+
+
+async def test_what_was_removed_leaves_a_gap_that_is_stepped_over(thousand):
+    gone = {1, 2, 3, *range(400, 500), 777, 1_000}
+    for sequence in gone:
+        assert await thousand.remove("tasks", sequence)
+    kept = [number for number in range(1_000) if number + 1 not in gone]
+    assert await bodies(thousand) == kept
+    nines = [number for number in kept if number % 10 == 9]
+    assert await bodies(thousand, subject="yume.task.finished.p.s9") == nines
+
+
+async def test_a_filter_takes_its_subjects_only(thousand):
+    assert await bodies(thousand, subject="yume.task.finished.p.s3") == list(range(3, 1_000, 10))
+    assert await bodies(thousand, subject="yume.task.*.*.s3") == list(range(3, 1_000, 10))
+    assert len(await bodies(thousand, subject="yume.task.>")) == 1_000
+    assert await bodies(thousand, subject="yume.task.finished.another.*") == []
+
+
+async def test_since_leaves_out_what_was_stored_before(thousand):
+    for first in (0, 1, 499, 998, 999):
+        since = (await thousand.message("tasks", first + 1)).stored_at
+        found = [each async for each in thousand.stored("tasks", since=since)]
+        assert found[0].stored_at >= since
+        assert [int(each.body) for each in found][-1:] == [999]
+        assert found[0].sequence in {first, first + 1}  # two may have been stored in one microsecond
+
+
+async def test_since_finds_its_place_among_gaps_and_with_a_filter(thousand):
+    since = (await thousand.message("tasks", 451)).stored_at
+    for sequence in [1, *range(300, 600), 1_000]:
+        await thousand.remove("tasks", sequence)
+    assert await bodies(thousand, since=since) == list(range(599, 999))
+    assert await bodies(thousand, since=since, subject="yume.task.*.*.s0") == list(range(600, 999, 10))
+
+
+async def test_since_beyond_the_last_message_or_before_the_first_is_no_special_case(thousand):
+    last = (await thousand.message("tasks", 1_000)).stored_at
+    assert await bodies(thousand, since=last + timedelta(microseconds=1)) == []
+    assert len(await bodies(thousand, since=AT - timedelta(days=3_000))) == 1_000
+
+
+async def test_reading_ends_at_what_was_the_last_message_when_it_began(applied):
+    for key in ("a", "b"):
+        await applied.store(pulled(key))
+    seen = []
+    async for each in applied.stored(STREAM):
+        seen.append(each.headers["Nats-Msg-Id"])
+        await applied.store(pulled(f"after {each.sequence}"))
+    assert seen == ["a", "b"]
+    assert await messages(applied, STREAM) == 4
+
+
+async def test_reading_with_a_filter_ends_there_too(applied):
+    context = applied.client.jetstream()
+    for series in ("s", "another"):
+        await context.publish(f"yume.task.finished.p.{series}", b"1")
+    seen = []
+    async for each in applied.stored("tasks", subject="yume.task.*.*.s"):
+        seen.append(each.sequence)
+        await context.publish("yume.task.finished.p.s", b"1")
+    assert seen == [1]
+
+
+async def test_a_message_has_its_headers_and_the_bytes_that_were_published(applied):
+    body = bytes(range(256))
+    told = {"Yume-Reason": "a: b", "Yume-Tries": "5"}
+    await applied.store_bytes("yume.dead.tasks.x", body, stream="dead", key="k", headers=told)
+    found = await applied.message("dead", 1)
+    assert found.body == body
+    assert found.headers == {
+        "Nats-Msg-Id": "k",
+        "Nats-Expected-Stream": "dead",
+        "Content-Type": "application/cloudevents+json",
+        **told,
+    }
+    assert found.stored_at.utcoffset() == timedelta(0)
+
+
+async def test_a_message_of_the_largest_size_can_be_read_and_one_without_a_body_too(applied):
+    body = b"x" * 1_048_000
+    await applied.client.jetstream().publish("yume.task.finished.p.s", body)
+    await applied.client.jetstream().publish("yume.task.finished.p.s", b"")
+    assert [each.body async for each in applied.stored("tasks")] == [body, b""]
+
+
+async def test_an_empty_stream_gives_nothing_before_and_after_it_held_something(applied):
+    assert await bodies(applied) == await bodies(applied, since=AT) == []
+    await applied.client.jetstream().publish("yume.task.finished.p.s", b"1")
+    assert await applied.remove("tasks", 1)
+    assert await bodies(applied) == await bodies(applied, since=AT) == []
+
+
+async def test_what_is_not_there_is_neither_found_nor_removed(applied):
+    assert await applied.message("tasks", 1) is None
+    assert not await applied.remove("tasks", 1)
+    await applied.client.jetstream().publish("yume.task.finished.p.s", b"1")
+    assert await applied.remove("tasks", 1)
+    assert not await applied.remove("tasks", 1)
+    assert not await applied.remove("tasks", 77)
+
+
+async def test_two_that_remove_one_message_at_once_are_not_both_told_that_they_did(applied):
+    await applied.client.jetstream().publish("yume.task.finished.p.s", b"1")
+    removed = await asyncio.gather(*(applied.remove("tasks", 1) for _ in range(5)))
+    assert sorted(removed) == [False] * 4 + [True]
+
+
+async def test_a_stream_that_is_not_there_is_named_with_the_way_out(js):
+    says = r"no stream tasks: `yume streams apply`"
+    with pytest.raises(PermanentError, match=says):
+        await bodies(js)
+    with pytest.raises(PermanentError, match=says):
+        await js.message("tasks", 1)
+    with pytest.raises(PermanentError, match=says):
+        await js.remove("tasks", 1)
+
+
+async def test_the_backlog_counts_what_waits_and_what_is_under_way(applied):
+    whole = topology()
+    assert await applied.backlog(whole) == dict.fromkeys(whole.consumers, 0)
+    for key in ("a", "b", "c"):
+        await applied.store(pulled(key))
+    reader = await applied.client.jetstream().pull_subscribe_bind("s2_extract", STREAM)
+    done, _ = await reader.fetch(2, timeout=5)
+    await done.ack_sync()
+    assert (await applied.backlog(whole))["s2_extract"] == 2
+    await ask(applied, f"CONSUMER.DELETE.{STREAM}.s3_classify")
+    assert set(await applied.backlog(whole)) == {*whole.consumers} - {"s3_classify"}
 
 
 async def test_a_server_that_went_away_is_a_transient_error_and_a_later_try_succeeds(

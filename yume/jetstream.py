@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncGenerator, Iterable, Mapping
+from base64 import b64decode
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from datetime import timedelta
-from pathlib import Path
+from datetime import datetime, timedelta
 from typing import Any, Final
 
 import nats
@@ -19,81 +19,25 @@ from nats.js import JetStreamContext
 
 from yume.errors import PermanentError, TransientError
 from yume.events import Event
-from yume.settings import Settings, contracts
+from yume.topology import Config, Consumer, Difference, Topology, differences, stream_of
 
 log = structlog.get_logger()
 
 API_TIMEOUT_S: Final = 10.0
 PUBLISH_TIMEOUT_S: Final = 5.0
 _NOT_FOUND: Final = 404
-_NANOSECONDS: Final = 1_000_000_000
-_STREAM_OF: Final = {
-    "yume.task": "tasks",
-    "yume.dream": "dream",
-    "yume.lesson": "lessons",
-    "yume.slot": "lessons",
-    "yume.measurement": "lessons",
-    "yume.review": "lessons",
-    "yume.dead": "dead",
-}
-
-Config = dict[str, Any]
+_NO_MESSAGE: Final = 10037
 
 
 @dataclass(frozen=True, slots=True)
-class Consumer:
-    """A durable and the stream that it reads."""
+class Stored:
+    """A message as a stream holds it; of a header that comes twice it has the last value."""
 
-    stream: str
-    config: Config
-
-
-@dataclass(frozen=True, slots=True)
-class Topology:
-    """Streams and consumers by name, in the server's own form."""
-
-    streams: Mapping[str, Config]
-    consumers: Mapping[str, Consumer]
-
-
-@dataclass(frozen=True, slots=True)
-class Difference:
-    """One point in which the server is not as the folder says: `live` is None where it is missing."""
-
-    name: str
-    field: str
-    wanted: Any
-    live: Any
-
-
-def load(folder: Path, *, replicas: int, ack_wait_s: float) -> Topology:
-    """Read the folder; the two figures that differ between deployments come from the settings."""
-    streams = {file.stem: _read(file) | {"num_replicas": replicas} for file in sorted(folder.glob("*.json"))}
-    if not streams:
-        raise PermanentError(f"no streams in {folder}: the installation is incomplete")
-    consumers = {}
-    for file in sorted(folder.glob("consumers/*.json")):
-        row = _read(file)
-        config = row["config"] | {"ack_wait": int(ack_wait_s * _NANOSECONDS), "num_replicas": replicas}
-        consumers[file.stem] = Consumer(row["stream_name"], config)
-    return Topology(streams, consumers)
-
-
-def of_deployment(settings: Settings) -> Topology:
-    """Return what `streams/` says, with the figures of this deployment."""
-    return load(contracts("streams"), replicas=settings.stream_replicas, ack_wait_s=settings.ack_wait_s)
-
-
-def _read(file: Path) -> Config:
-    try:
-        return dict(json.loads(file.read_text(encoding="utf-8")))
-    except ValueError as error:
-        raise PermanentError(f"{file}: no JSON object: {error}") from error
-
-
-def stream_of(event: Event) -> str:
-    """Return the stream that holds an event's subject."""
-    return _STREAM_OF[".".join(event.type.split(".")[:2])]
+    sequence: int
+    subject: str
+    body: bytes
+    headers: Mapping[str, str]
+    stored_at: datetime
 
 
 class JetStream:
@@ -130,6 +74,50 @@ class JetStream:
                 retry_in=timedelta(seconds=2),
             ) from error
 
+    async def stored(
+        self, stream: str, *, subject: str | None = None, since: datetime | None = None
+    ) -> AsyncIterator[Stored]:
+        """Give the messages of a stream in order, up to the one that was its last at the beginning.
+
+        `subject` may hold wildcards; `since` leaves out what was stored before. One request a message:
+        nothing is kept on the server or here, so a reader may take its time and stop anywhere.
+        """
+        state = (await self._stream(stream))["state"]
+        last, sequence = int(state["last_seq"]), max(1, int(state["first_seq"]))
+        if since is not None:
+            sequence = await self._first_since(stream, since, range(sequence, last + 1))
+        while sequence <= last:
+            found = await self._get(stream, {"seq": sequence, "next_by_subj": subject or ">"})
+            if found is None or found.sequence > last:
+                return
+            yield found
+            sequence = found.sequence + 1
+
+    async def message(self, stream: str, sequence: int) -> Stored | None:
+        """Return one message; None if the stream does not hold it (any more)."""
+        return await self._get(stream, {"seq": sequence})
+
+    async def remove(self, stream: str, sequence: int) -> bool:
+        """Take one message out of a stream for good; False if it is not there."""
+        try:
+            await self._request(f"STREAM.MSG.DELETE.{stream}", {"seq": sequence})
+        except _MissingError:
+            raise _no_stream(stream) from None
+        except PermanentError:  # the server has several answers about what is not there
+            if await self.message(stream, sequence) is not None:
+                raise
+            return False
+        return True
+
+    async def backlog(self, topology: Topology) -> dict[str, int]:
+        """Return how many messages each durable has not settled; one that the server lacks is left out."""
+        found = {}
+        for name, consumer in topology.consumers.items():
+            told = await self._told(f"CONSUMER.INFO.{consumer.stream}.{name}")
+            if told is not None:
+                found[name] = int(told["num_pending"]) + int(told["num_ack_pending"])
+        return found
+
     async def heal(self, topology: Topology) -> list[str]:
         """Create what is missing, change nothing that lives, and return the names of what was made."""
         made = []
@@ -161,10 +149,10 @@ class JetStream:
         found: list[Difference] = []
         for name, config in topology.streams.items():
             live = await self._info(f"STREAM.INFO.{name}")
-            found += _differences(name, config, live)
+            found += differences(name, config, live)
         for name, consumer in topology.consumers.items():
             live = await self._info(f"CONSUMER.INFO.{consumer.stream}.{name}")
-            found += _differences(name, consumer.config, live)
+            found += differences(name, consumer.config, live)
         return found
 
     async def missing(self, consumers: Iterable[tuple[str, str]]) -> list[str]:
@@ -180,9 +168,40 @@ class JetStream:
             f"CONSUMER.CREATE.{consumer.stream}.{name}" + (f".{filters}" if filters else ""), body
         )
 
-    async def _info(self, what: str) -> Config | None:
+    async def _first_since(self, stream: str, since: datetime, within: range) -> int:
+        """Return where to begin: the first sequence from which on nothing was stored before `since`."""
+        low, high = within.start, within.stop
+        while low < high:
+            middle = (low + high) // 2
+            found = await self._get(stream, {"seq": middle, "next_by_subj": ">"})
+            if found is None or found.stored_at >= since:
+                high = middle
+            else:
+                low = found.sequence + 1
+        return low
+
+    async def _get(self, stream: str, wanted: Config) -> Stored | None:
         try:
-            return dict((await self._request(what, {}))["config"])
+            answer = await self._request(f"STREAM.MSG.GET.{stream}", wanted)
+        except _MissingError as missing:
+            if missing.err_code == _NO_MESSAGE:
+                return None
+            raise _no_stream(stream) from None
+        return _message(answer["message"])
+
+    async def _stream(self, stream: str) -> Config:
+        found = await self._told(f"STREAM.INFO.{stream}")
+        if found is None:
+            raise _no_stream(stream)
+        return found
+
+    async def _info(self, what: str) -> Config | None:
+        found = await self._told(what)
+        return None if found is None else dict(found["config"])
+
+    async def _told(self, what: str) -> Config | None:
+        try:
+            return await self._request(what, {})
         except _MissingError:
             return None
 
@@ -199,7 +218,7 @@ class JetStream:
         answer = json.loads(message.data)
         if fault := answer.get("error"):
             if fault.get("code") == _NOT_FOUND:
-                raise _MissingError(what)
+                raise _MissingError(what, fault.get("err_code"))
             raise PermanentError(
                 f"JetStream refused {what}: {fault.get('description')} ({fault.get('err_code')})"
             )
@@ -207,17 +226,28 @@ class JetStream:
 
 
 class _MissingError(Exception):
-    """The stream or consumer that was asked about does not exist."""
+    """The stream, consumer or message that was asked about does not exist."""
+
+    def __init__(self, what: str, err_code: int | None) -> None:
+        super().__init__(what)
+        self.err_code = err_code
 
 
-def _differences(name: str, wanted: Config, live: Config | None) -> list[Difference]:
-    if live is None:
-        return [Difference(name, "name", name, None)]
-    return [
-        Difference(name, field, value, live.get(field))
-        for field, value in wanted.items()
-        if (value or live.get(field)) and value != live.get(field)
-    ]
+def _no_stream(stream: str) -> PermanentError:
+    return PermanentError(f"the server has no stream {stream}: `yume streams apply` creates it")
+
+
+def _message(found: Mapping[str, Any]) -> Stored:
+    """Read a message in the form in which the server's API tells it."""
+    lines = b64decode(found.get("hdrs", "")).decode("utf-8", "replace").split("\r\n")[1:]
+    headers = {name: value.strip() for name, mark, value in (line.partition(":") for line in lines) if mark}
+    return Stored(
+        sequence=int(found["seq"]),
+        subject=str(found["subject"]),
+        body=b64decode(found.get("data", "")),
+        headers=headers,
+        stored_at=datetime.fromisoformat(found["time"]),
+    )
 
 
 @asynccontextmanager

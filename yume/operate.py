@@ -23,6 +23,7 @@ from yume.resources import open_resources, vault_of
 from yume.settings import Settings, contracts
 from yume.store import access, dreams, lessons, migrations
 from yume.store.access import Platform
+from yume.topology import of_deployment
 from yume.trail import Trail
 
 if TYPE_CHECKING:
@@ -89,14 +90,14 @@ def _named(url: SecretStr | None, setting: str) -> str:
 
 async def apply_streams(settings: Settings) -> list[str]:
     """Make the server's streams and consumers what `streams/` says."""
-    async with _jetstream(settings) as js:
-        return await js.apply(jetstream.of_deployment(settings))
+    async with open_jetstream(settings) as js:
+        return await js.apply(of_deployment(settings))
 
 
 async def check_streams(settings: Settings) -> list[dict[str, Any]]:
     """Return every point in which the server differs from `streams/`."""
-    async with _jetstream(settings) as js:
-        found = await js.check(jetstream.of_deployment(settings))
+    async with open_jetstream(settings) as js:
+        found = await js.check(of_deployment(settings))
     return [
         {"name": each.name, "field": each.field, "wanted": each.wanted, "live": each.live} for each in found
     ]
@@ -257,7 +258,8 @@ async def _series(db: Db, platform: str, series: str) -> Series:
 
 
 @asynccontextmanager
-async def _jetstream(settings: Settings) -> AsyncGenerator[JetStream]:
+async def open_jetstream(settings: Settings) -> AsyncGenerator[JetStream]:
+    """Connect to the server that the settings name, or to the one of `yume up`."""
     url = _named(located(settings).nats_url, "YUME_NATS_URL")
     async with jetstream.connect(url, name="yume-cli") as js:
         yield js
