@@ -22,14 +22,21 @@ from yume.orchestrator import orchestrating
 from yume.pipeline import STAGES
 from yume.resources import Resources
 from yume.settings import contracts
-from yume.store import access, dreams
+from yume.store import access, batches, dreams
 from yume.store.access import Platform
+from yume.topology import load
 
 AT = datetime(2025, 5, 1, 12, tzinfo=UTC)
 
 
 def topology():
-    return jetstream.load(contracts("streams"), replicas=1, ack_wait_s=30)
+    return load(contracts("streams"), replicas=1, ack_wait_s=30)
+
+
+def orchestrator_of(world, *, stall_after=timedelta(minutes=10)):
+    return orchestrator.Orchestrator(
+        world.resources, world.js, topology(), stall_after, timedelta(minutes=5), heal_every_s=10
+    )
 
 
 class World:
@@ -121,9 +128,10 @@ class World:
         """A dream that was started, by an orchestrator that then died: its request was never stored."""
         known = await self.series()
         async with self.resources.db.acquire() as db:
-            dream = await dreams.collecting(db, known.id, "callback", AT)
-            await dreams.close_batch(db, dream, batch_id=None, now=AT)
-            await dreams.start_next(db, known.id, self.resources.now())
+            dream = await batches.collecting(db, known.id, "callback", AT)
+            now = self.resources.now()
+            await batches.close_batch(db, dream, batch_id=None, now=now)
+            await batches.start_next(db, known.id, now)
         return dream
 
     async def end(self, dream):
@@ -321,7 +329,7 @@ async def test_a_second_batch_waits_for_the_end_of_the_first(world):
 
 async def test_the_end_of_a_dream_starts_the_next_one_without_waiting_for_the_timer(world):
     await world.series(batch_max_runs=1)
-    made = orchestrator.Orchestrator(world.resources, world.js, topology(), timedelta(minutes=10), 10)
+    made = orchestrator_of(world)
     for task in ("T1", "T2"):
         told = TaskFinished(
             platform="tobatsu", series="kamila", task_id=task, status="failed", finished_at=AT
@@ -362,7 +370,7 @@ async def test_a_dream_whose_request_was_never_stored_is_announced_by_the_sweep(
 
 async def test_a_dream_that_is_announced_is_not_announced_again(world):
     await world.running_dream()
-    made = orchestrator.Orchestrator(world.resources, world.js, topology(), timedelta(minutes=10), 10)
+    made = orchestrator_of(world)
     for _ in range(3):
         await made.sweep()
     assert len(await world.told()) == 1
@@ -381,7 +389,7 @@ async def test_a_step_whose_event_was_never_stored_gets_its_message_again_so_tha
 
 async def test_a_dream_that_was_put_off_is_announced_when_it_is_due_and_not_before(world):
     dream = await world.running_dream()
-    made = orchestrator.Orchestrator(world.resources, world.js, topology(), timedelta(minutes=10), 10)
+    made = orchestrator_of(world)
     await made.sweep()
     async with world.resources.db.acquire() as db:
         assert await dreams.put_off(db, dream, world.resources.now() + timedelta(hours=1))
@@ -396,7 +404,7 @@ async def test_a_dream_that_was_put_off_is_announced_when_it_is_due_and_not_befo
 
 async def test_a_stalled_dream_is_announced_again_as_a_new_attempt(world):
     dream = await world.running_dream()
-    made = orchestrator.Orchestrator(world.resources, world.js, topology(), timedelta(minutes=2), 10)
+    made = orchestrator_of(world, stall_after=timedelta(minutes=2))
     await made.sweep()
     await made.sweep()
     assert len(await world.told()) == 1
@@ -485,7 +493,7 @@ async def test_a_bug_in_the_sweep_ends_the_orchestrator_and_does_not_vanish(worl
     async def broken(db, now):
         raise ZeroDivisionError
 
-    monkeypatch.setattr(dreams, "overdue_batches", broken)
+    monkeypatch.setattr(batches, "overdue_batches", broken)
     async with world.orchestrating() as (_, watching):
         with pytest.raises(ZeroDivisionError):
             await watching

@@ -18,8 +18,9 @@ from yume.ids import DreamId, PlatformId
 from yume.local.nats import NatsServer
 from yume.pipeline import STAGES
 from yume.settings import Settings, contracts
-from yume.store import access, dreams, evidence
+from yume.store import access, batches, dreams
 from yume.store.access import Platform
+from yume.topology import load, of_deployment
 
 NOW = datetime(2025, 5, 1, 12, tzinfo=UTC)
 
@@ -83,7 +84,7 @@ async def ask(js, what):
 @pytest.fixture
 async def js(nats_url):
     async with jetstream.connect(nats_url, name="test") as js:
-        await js.apply(jetstream.load(contracts("streams"), replicas=1, ack_wait_s=30))
+        await js.apply(load(contracts("streams"), replicas=1, ack_wait_s=30))
         yield js
         for name in (await ask(js, "STREAM.NAMES"))["streams"]:
             await ask(js, f"STREAM.DELETE.{name}")
@@ -99,7 +100,7 @@ async def test_a_worker_is_ready_and_red_while_its_consumer_is_deleted(process, 
         await until(process.is_ready)
         await ask(js, "CONSUMER.DELETE.dream.s6_gate")
         assert await process.readiness() == (503, {"consumers": "missing in NATS: s6_gate"})
-        await js.heal(jetstream.of_deployment(process.settings))
+        await js.heal(of_deployment(process.settings))
         assert await process.readiness() == (200, {})
 
 
@@ -114,7 +115,7 @@ async def test_an_orchestrator_turns_ready_by_healing_and_needs_every_consumer(p
     await ask(js, "STREAM.DELETE.dream")
     async with process.running(serve.orchestrator_until(process.stop, process.settings)):
         await until(process.is_ready)
-        assert await js.check(jetstream.of_deployment(process.settings)) == []
+        assert await js.check(of_deployment(process.settings)) == []
         await ask(js, "STREAM.DELETE.tasks")
 
         async def healed():
@@ -155,7 +156,7 @@ async def test_a_worker_is_red_while_nats_is_away_and_ends_cleanly_even_then(
     process = Process(migrated_url, server.url, tmp_path)
     try:
         async with jetstream.connect(server.url, name="test") as js:
-            await js.apply(jetstream.of_deployment(process.settings))
+            await js.apply(of_deployment(process.settings))
         async with process.running(serve.worker_until(process.stop, ["s6"], process.settings)):
             await until(process.is_ready)
             server.kill()
@@ -175,18 +176,17 @@ async def test_being_told_to_stop_finishes_the_step_under_way(process, js, datab
         under_way.set()
         await may_end.wait()
         async with resources.db.acquire() as db, db.transaction():
-            await dreams.mark_step(db, DreamId(batch.dream_id), "s1_pull", resources.now())
+            fence = (await dreams.dream_of(db, DreamId(batch.dream_id))).fence
+            await dreams.mark_step(db, DreamId(batch.dream_id), "s1_pull", resources.now(), fence=fence)
 
     monkeypatch.setattr(worker, "STAGES", (dataclasses.replace(STAGES[0], run=run), *STAGES[1:]))
     async with database.acquire() as db:
         await access.add_platform(db, Platform(PlatformId("tobatsu"), "http://127.0.0.1:1", None, None, {}))
         series = (await access.series_named(db, "tobatsu", "kamila")).id
-        dream = await dreams.collecting(db, series, "callback", NOW)
-        await evidence.announce_run(
-            db, series, dream, task_id="T1", status="failed", finished_at=NOW, now=NOW
-        )
-        await dreams.close_batch(db, dream, batch_id=None, now=NOW)
-        await dreams.start_next(db, series, datetime.now(UTC))  # noqa: TID251  # the real clock serves
+        dream = await batches.collecting(db, series, "callback", NOW)
+        await batches.announce_run(db, series, dream, task_id="T1", status="failed", finished_at=NOW, now=NOW)
+        await batches.close_batch(db, dream, batch_id=None, now=NOW)
+        await batches.start_next(db, series, datetime.now(UTC))  # noqa: TID251  # the real clock serves
     batch = RunBatch(platform="tobatsu", series="kamila", dream_id=dream)
     await js.store(event("dream.requested", batch, key="k", at=NOW))
 

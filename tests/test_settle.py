@@ -13,9 +13,10 @@ import pytest
 from structlog.testing import capture_logs
 
 from yume import jetstream, settle
-from yume.errors import PermanentError, TransientError
+from yume.errors import ParkedError, PermanentError, TransientError
 from yume.events import REASON_HEADER, TaskFinished, event
 from yume.settings import contracts
+from yume.topology import load
 
 AT = datetime(2026, 5, 1, 12, 30, tzinfo=UTC)
 STREAM, DURABLE = "tasks", "orchestrator_tasks"
@@ -36,6 +37,8 @@ class Recorder:
         self.has_row = False
         self.buried = []
         self.noted = []
+        self.parked = []
+        self.replayed = []
 
     async def bury(self, message, reason):
         if self.fault:
@@ -43,6 +46,14 @@ class Recorder:
         if self.js:
             await settle.bury(self.js, message, reason)
         self.buried.append(reason)
+
+    async def park(self, message, reason):
+        self.parked.append(reason)
+
+    async def replay(self, message, key):
+        if self.fault:
+            raise self.fault
+        self.replayed.append((message.subject, key))
 
     async def put_off(self, message, delay):
         if self.fault:
@@ -141,7 +152,7 @@ async def until(state, timeout_s=20):
 @asynccontextmanager
 async def desk_of(nats_url, ack_wait_s):
     async with jetstream.connect(nats_url, name="test") as js:
-        await js.apply(jetstream.load(contracts("streams"), replicas=1, ack_wait_s=ack_wait_s))
+        await js.apply(load(contracts("streams"), replicas=1, ack_wait_s=ack_wait_s))
         desk = Desk(js, nats_url)
         yield desk
         for name in (await desk.ask("STREAM.NAMES"))["streams"]:
@@ -185,6 +196,48 @@ async def test_a_permanent_error_ends_in_the_dead_stream_with_the_bytes_and_the_
     assert headers[REASON_HEADER] == "PermanentError: task 7 has no series: add it"
     assert headers["Yume-Subject"] == "yume.task.finished.p.s"
     assert (headers["Yume-Sequence"], headers["Yume-Tries"]) == ("1", "1")
+
+
+async def test_what_only_a_person_can_decide_is_parked_and_acked_and_not_dead(desk):
+    await desk.js.store(finished())
+    async with desk.consuming(Handler(ParkedError("the budget of 40 calls is spent"))):
+        assert await desk.settled() == 1
+    assert desk.undertaker.parked == ["the budget of 40 calls is spent"]
+    assert desk.undertaker.buried == []
+
+
+async def stored_again(desk, **headers):
+    told = finished()
+    await desk.js.store_bytes(told.subject, told.to_bytes(), stream=STREAM, key="again", headers=headers)
+
+
+async def test_a_message_that_asks_for_a_replay_is_not_handled_but_replayed(desk):
+    handler = Handler()
+    await stored_again(desk, **{"Yume-Replay": "monday"})
+    async with desk.consuming(handler):
+        assert await desk.settled() == 1
+    assert desk.undertaker.replayed == [(finished().subject, "monday")]
+    assert handler.came == []
+
+
+@pytest.mark.parametrize("headers", [{}, {"Yume-Replay": ""}, {"Yume-Replays": "monday"}])
+async def test_without_that_header_it_is_handled_as_ever(desk, headers):
+    handler = Handler()
+    await stored_again(desk, **headers)
+    async with desk.consuming(handler):
+        assert await desk.settled() == 1
+    assert len(handler.came) == 1
+    assert desk.undertaker.replayed == []
+
+
+async def test_a_replay_that_cannot_be_asked_for_now_is_asked_for_again(desk):
+    desk.undertaker.fault = TransientError("NATS is away", retry_in=timedelta(milliseconds=50))
+    await stored_again(desk, **{"Yume-Replay": "monday"})
+    async with desk.consuming(Handler()):
+        await asyncio.sleep(0.02)
+        desk.undertaker.fault = None
+        assert await desk.settled() >= 1
+    assert desk.undertaker.replayed == [(finished().subject, "monday")]
 
 
 async def test_a_reason_in_chinese_stays_a_legal_header(desk):
@@ -331,7 +384,7 @@ async def test_while_the_dead_stream_is_away_nothing_is_given_up(desk, quick, mo
     async with desk.consuming(handler):
         await until(lambda: len(handler.came) == 2)
         assert (await desk.consumer())["num_ack_pending"] == 1
-        await desk.js.heal(jetstream.load(contracts("streams"), replicas=1, ack_wait_s=30))
+        await desk.js.heal(load(contracts("streams"), replicas=1, ack_wait_s=30))
         await desk.dead()
         await desk.settled()
 
@@ -426,7 +479,7 @@ async def test_stopping_while_the_server_is_away_ends_without_an_error(server_fo
 @asynccontextmanager
 async def desk_at(url):
     async with jetstream.connect(url, name="test") as js:
-        await js.apply(jetstream.load(contracts("streams"), replicas=1, ack_wait_s=30))
+        await js.apply(load(contracts("streams"), replicas=1, ack_wait_s=30))
         desk = Desk(js, url)
         async with desk.consuming(Handler()) as broker:
             yield desk, broker

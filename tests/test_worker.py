@@ -9,8 +9,9 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from structlog.testing import capture_logs
 
-from yume import jetstream, settle, worker
+from yume import jetstream, settle, steps, worker
 from yume.clients.http import Limits
 from yume.errors import PermanentError, StepTakenError, TransientError
 from yume.events import REASON_HEADER, Event, RunBatch, event
@@ -20,10 +21,12 @@ from yume.local.postgres import Postgres
 from yume.pipeline import STAGES, Stage
 from yume.resources import Resources
 from yume.settings import contracts
-from yume.store import access, dreams, evidence, migrations
+from yume.steps import StepHandler
+from yume.store import access, batches, dreams, migrations
 from yume.store.access import Platform
 from yume.store.database import open_database
-from yume.worker import StepHandler, select
+from yume.topology import load
+from yume.worker import select
 
 NOW = datetime(2025, 5, 1, 12, tzinfo=UTC)
 
@@ -38,9 +41,11 @@ class Steps:
 
     async def run(self, stage, batch, resources):
         self.ran.append((stage, str(batch.dream_id)))
+        async with resources.db.acquire() as db:
+            fence = (await dreams.dream_of(db, DreamId(batch.dream_id))).fence
         await self.next_of(self.before_mark)
         async with resources.db.acquire() as db, db.transaction():
-            await dreams.mark_step(db, DreamId(batch.dream_id), stage, resources.now())
+            await dreams.mark_step(db, DreamId(batch.dream_id), stage, resources.now(), fence=fence)
         await self.next_of(self.after_mark)
 
     async def next_of(self, ends):
@@ -77,12 +82,12 @@ class World:
                 db, Platform(PlatformId("tobatsu"), "http://127.0.0.1:1", None, None, {})
             )
             known = await access.series_named(db, "tobatsu", series)
-            dream = await dreams.collecting(db, known.id, "callback", NOW)
-            await evidence.announce_run(
+            dream = await batches.collecting(db, known.id, "callback", NOW)
+            await batches.announce_run(
                 db, known.id, dream, task_id="T1", status="failed", finished_at=NOW, now=NOW
             )
-            await dreams.close_batch(db, dream, batch_id=None, now=NOW)
-            assert await dreams.start_next(db, known.id, self.resources.now()) == dream
+            await batches.close_batch(db, dream, batch_id=None, now=NOW)
+            assert await batches.start_next(db, known.id, self.resources.now()) == dream
         return RunBatch(platform="tobatsu", series=series, dream_id=dream)
 
     async def request(self, batch, key=None):
@@ -138,7 +143,7 @@ async def until(state, timeout_s=30):
 
 
 def topology():
-    return jetstream.load(contracts("streams"), replicas=1, ack_wait_s=30)
+    return load(contracts("streams"), replicas=1, ack_wait_s=30)
 
 
 @asynccontextmanager
@@ -349,16 +354,61 @@ async def test_two_workers_on_one_durable_share_the_work_and_run_each_step_once(
     assert len(world.steps.ran) == 16
 
 
-async def test_of_two_that_run_one_step_at_once_only_one_saves_it(world):
-    both_are_in = asyncio.Barrier(2)
-    world.steps.before_mark = [both_are_in.wait, both_are_in.wait]
+def handler_of(world, *, lease_s):
+    return StepHandler(world.steps.stages[0], world.resources, world.js, timedelta(seconds=lease_s))
+
+
+async def test_while_one_has_a_step_another_is_told_to_come_back(world):
     batch = await world.running_dream()
     body = event("dream.requested", batch, key="k", at=NOW).to_bytes()
-    handler = StepHandler(world.steps.stages[0], world.resources, world.js)
-    await asyncio.gather(handler(body), handler(body))
-    assert len(world.steps.ran) == 2
+    handler = handler_of(world, lease_s=20)
+
+    async def second_comes():
+        with pytest.raises(TransientError, match="another worker has step s1_pull") as refused:
+            await handler(body)
+        assert timedelta(seconds=15) < refused.value.retry_in <= timedelta(seconds=20)
+
+    world.steps.before_mark = [second_comes]
+    await handler(body)
+    assert len(world.steps.ran) == 1
     assert await world.types() == ["yume.dream.pulled"]
-    assert (await world.row(batch))["announced"] == "s1_pull"
+    row = await world.row(batch)
+    assert (row["announced"], row["lease_holder"]) == ("s1_pull", None)
+
+
+async def test_one_that_stood_still_longer_than_its_lease_saves_nothing(world, monkeypatch):
+    async def no_sign(*arguments, **times):
+        """Stand still altogether, as a process does that was stopped."""
+
+    monkeypatch.setattr(dreams, "beat", no_sign)
+    batch = await world.running_dream()
+    body = event("dream.requested", batch, key="k", at=NOW).to_bytes()
+    fences = []
+
+    async def overtaken():
+        await asyncio.sleep(0.2)  # the lease of a tenth of a second is over
+        await handler_of(world, lease_s=20)(body)
+        fences.append((await world.row(batch))["fence"])
+
+    world.steps.before_mark = [overtaken]
+    with capture_logs() as logs:
+        await handler_of(world, lease_s=0.1)(body)
+    fences.append((await world.row(batch))["fence"])
+    assert fences == [2, 2]
+    assert [each["event"] for each in logs].count("step_taken") == 1
+    assert await world.types() == ["yume.dream.pulled"]
+
+
+async def test_a_step_that_fails_gives_its_lease_back(world):
+    batch = await world.running_dream()
+    body = event("dream.requested", batch, key="k", at=NOW).to_bytes()
+    world.steps.before_mark = [TransientError("busy")]
+    handler = handler_of(world, lease_s=20)
+    with pytest.raises(TransientError, match="busy"):
+        await handler(body)
+    assert (await world.row(batch))["lease_holder"] is None
+    await handler(body)
+    assert len(world.steps.ran) == 2
 
 
 async def test_a_step_whose_dream_ended_meanwhile_saves_and_announces_nothing(world):
@@ -402,19 +452,20 @@ async def test_a_long_wait_is_noted_on_the_row_and_the_message_is_acked(world):
 
 
 async def test_the_row_shows_that_a_step_is_being_worked_on_even_after_a_missed_beat(world, monkeypatch):
-    monkeypatch.setattr(worker, "BEAT_S", 0.02)
+    monkeypatch.setattr(steps, "BEAT_S", 0.02)
     beat, faults = dreams.beat, [PermanentError("Postgres refused"), TransientError("Postgres is away")]
 
-    async def sometimes(*arguments):
+    async def sometimes(*arguments, **times):
         if faults:
             raise faults.pop()
-        await beat(*arguments)
+        await beat(*arguments, **times)
 
     monkeypatch.setattr(dreams, "beat", sometimes)
     batch = await world.running_dream()
-    started = (await world.row(batch))["heartbeat_at"]
 
     async def work():
+        started = (await world.row(batch))["heartbeat_at"]  # when the lease was taken
+
         async def moved():
             return (await world.row(batch))["heartbeat_at"] > started
 

@@ -23,3 +23,7 @@ class PermanentError(YumeError):
 
 class StepTakenError(YumeError):
     """Somebody else has done this step, or the dream has ended: what was about to be saved is not needed."""
+
+
+class ParkedError(YumeError):
+    """Only a person can say whether this dream goes on: it waits, and nothing is lost."""

@@ -14,6 +14,7 @@ from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
 
 PREFIX: Final = "yume"
 REASON_HEADER: Final = "Yume-Reason"
+REPLAY_HEADER: Final = "Yume-Replay"
 _FOLDER_LIMIT: Final = 128
 _PLAIN_TOKEN: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
@@ -43,6 +44,17 @@ class DreamFinished(RunBatch):
     counters: Mapping[str, int] = Field(default_factory=dict)
     usage: Mapping[str, Any] = Field(default_factory=dict)
     report: str | None = None
+
+
+class ReplayRequested(Data):
+    """Somebody wants a dream's batch reviewed once more from a step on; one `key` is one replay."""
+
+    dream_id: UUID
+    from_step: str
+    key: str = Field(min_length=1, max_length=200)
+    applies: bool = False
+    by: str = "operator"
+    why: str = "a stored message was published again"
 
 
 class TaskFinished(Data):

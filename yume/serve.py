@@ -18,6 +18,7 @@ from yume.orchestrator import orchestrating
 from yume.pipeline import STREAM
 from yume.resources import Resources, Zone, open_resources
 from yume.settings import Settings
+from yume.topology import of_deployment
 
 log = structlog.get_logger()
 
@@ -39,7 +40,7 @@ async def worker_until(stop: asyncio.Event, steps: Sequence[str], settings: Sett
 
 async def orchestrator_until(stop: asyncio.Event, settings: Settings) -> None:
     """Orchestrate until told to stop."""
-    topology = jetstream.of_deployment(settings)
+    topology = of_deployment(settings)
     async with (
         _resources(settings, "orchestrator") as resources,
         orchestrating(
@@ -50,6 +51,7 @@ async def orchestrator_until(stop: asyncio.Event, settings: Settings) -> None:
             sweep_every_s=settings.sweep_every_s,
             heal_every_s=settings.heal_every_s,
             stall_after_s=settings.stall_after_s,
+            release_after_s=settings.release_after_s,
         ) as (js, watching),
     ):
         durables = [(each.stream, name) for name, each in topology.consumers.items()]

@@ -70,6 +70,9 @@ class Settings(BaseSettings):
     stall_after_s: Annotated[float, Field(ge=5, le=86400)] = Field(
         120, description="silence of a running dream after which its step is announced again"
     )
+    release_after_s: Annotated[float, Field(ge=0, le=86400)] = Field(
+        300, description="how long a series' lessons have to be left alone before a release of them opens"
+    )
     database_pool: int = Field(6, ge=2, le=100, description="connections a process holds to Postgres at most")
     api_port: int = Field(0, ge=0, le=65535, description="loopback port of the API; 0 takes a free one")
     health_port: int | None = Field(

@@ -16,8 +16,8 @@ from faststream.message import StreamMessage
 from faststream.nats import JStream, NatsBroker, PullSub
 from pydantic import ValidationError
 
-from yume.errors import PermanentError, TransientError, YumeError
-from yume.events import REASON_HEADER, Data, Event, subject
+from yume.errors import ParkedError, PermanentError, TransientError, YumeError
+from yume.events import REASON_HEADER, REPLAY_HEADER, Data, Event, subject
 from yume.jetstream import JetStream
 
 log = structlog.get_logger()
@@ -36,7 +36,7 @@ Handler = Callable[[bytes], Awaitable[None]]
 
 
 class Undertaker(Protocol):
-    """What has to be done before a message is given up or put off for long."""
+    """What has to be done with a message that is not simply handled: given up, put off, parked, replayed."""
 
     async def bury(self, message: Message, reason: str) -> None:
         """Keep the message's bytes with the reason, and fail what it was about."""
@@ -44,6 +44,14 @@ class Undertaker(Protocol):
 
     async def put_off(self, message: Message, delay: timedelta) -> bool:
         """Note on the row that it is due later; False if the message is about no row."""
+        ...
+
+    async def park(self, message: Message, reason: str) -> None:
+        """Leave what it was about to a person."""
+        ...
+
+    async def replay(self, message: Message, key: str) -> None:
+        """Have what it was about done once more: the message is a stored one, published again on purpose."""
         ...
 
 
@@ -74,7 +82,10 @@ class Settle(BaseMiddleware[Any, Any]):
         heartbeat = asyncio.create_task(self._keep(msg))
         try:
             check_subject(msg.raw_message.data, msg.raw_message.subject)
-            await call_next(msg)
+            if key := (msg.raw_message.headers or {}).get(REPLAY_HEADER):
+                await self.undertaker.replay(Message(msg), key)
+            else:
+                await call_next(msg)
             await msg.ack()
         except asyncio.CancelledError:
             await msg.nack(delay=CANCELLED_NAK_S)  # type: ignore[call-arg]  # a NatsMessage takes it
@@ -111,6 +122,10 @@ class Settle(BaseMiddleware[Any, Any]):
             return await self._give_up(message, describe(error))
         if isinstance(error, TransientError):
             return await self._try_later(message, error)
+        if isinstance(error, ParkedError):
+            log.warning("dream_parked", subject=message.subject, reason=str(error))
+            await self.undertaker.park(message, str(error))
+            return "ack"
         if message.tries >= MAX_TRIES:
             return await self._give_up(message, f"failed {message.tries} times, last: {describe(error)}")
         delay = timedelta(seconds=backoff(message.tries))

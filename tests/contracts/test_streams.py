@@ -13,15 +13,18 @@ import pytest
 import yume
 from yume import jetstream, settle
 from yume.events import event, every, subject
-from yume.jetstream import stream_of
 from yume.pipeline import FIRST, STAGES, STREAM
 from yume.settings import contracts
+from yume.stages import s8_commands
+from yume.topology import load, stream_of
+from yume.worker import COMMANDS
 
 FOLDER = contracts("streams")
-TOPOLOGY = jetstream.load(FOLDER, replicas=1, ack_wait_s=30)
+TOPOLOGY = load(FOLDER, replicas=1, ack_wait_s=30)
 NANOSECONDS = 1_000_000_000
 STAGE_NAMES = [stage.name for stage in STAGES]
-ORCHESTRATORS = {"orchestrator_tasks", "orchestrator_dreams"}
+ORCHESTRATORS = {"orchestrator_tasks", "orchestrator_dreams", "orchestrator_replays"}
+NEVER_GIVEN_UP = ORCHESTRATORS | {s8_commands.NAME}
 
 
 def overlap(one: str, other: str) -> bool:
@@ -72,8 +75,14 @@ def test_there_are_nine_stages_whose_names_sort_in_the_order_of_the_pipeline():
     assert [name[:2] for name in STAGE_NAMES] == [f"s{number}" for number in range(1, 10)]
 
 
-def test_there_is_a_consumer_for_each_stage_and_each_of_the_orchestrators_and_no_other():
-    assert set(TOPOLOGY.consumers) == set(STAGE_NAMES) | ORCHESTRATORS
+def test_there_is_a_consumer_for_each_stage_the_slots_commands_and_each_of_the_orchestrators_and_no_other():
+    assert set(TOPOLOGY.consumers) == {*STAGE_NAMES, s8_commands.NAME} | ORCHESTRATORS
+
+
+def test_the_consumer_of_the_slots_commands_takes_exactly_the_calls_for_them():
+    consumer = TOPOLOGY.consumers[s8_commands.NAME]
+    assert consumer.stream == COMMANDS
+    assert filters(s8_commands.NAME) == [every("yume.slot.requested")]
 
 
 @pytest.mark.parametrize("stage", STAGES, ids=lambda stage: stage.name)
@@ -99,7 +108,9 @@ def test_the_orchestrator_binds_to_consumers_that_exist():
     }
     assert bound == ORCHESTRATORS
     assert filters("orchestrator_tasks") == [every("yume.task.finished")]
-    assert filters("orchestrator_dreams") == [every("yume.dream.finished"), every("yume.dream.failed")]
+    ends = ("yume.dream.finished", "yume.dream.failed", "yume.dream.parked")
+    assert filters("orchestrator_dreams") == [every(kind) for kind in ends]
+    assert filters("orchestrator_replays") == [every("yume.dream.replay_requested")]
 
 
 # Streams
@@ -126,6 +137,7 @@ def test_a_consumer_filters_what_its_stream_keeps(name):
     "kind",
     [
         *("task.finished", FIRST, *(stage.emits for stage in STAGES), "dream.failed", "lesson.published"),
+        *("dream.parked", "dream.replay_requested", "slot.requested", "slot.rolled_back"),
         *("slot.conflict", "measurement.recorded", "review.requested"),
     ],
 )
@@ -157,8 +169,8 @@ def test_a_consumer_hands_out_until_it_is_told_explicitly(name):
     config = TOPOLOGY.consumers[name].config
     assert config["durable_name"] == config["name"] == name
     assert (config["ack_policy"], config["deliver_policy"]) == ("explicit", "all")
-    # A step's message waits on its row before NATS gives it up; an event about no row waits in NATS alone.
-    assert config["max_deliver"] == (-1 if name.startswith("orchestrator") else LAST_DELIVERY)
+    # A step's message waits on its row before NATS gives it up; what is about no dream waits in NATS alone.
+    assert config["max_deliver"] == (-1 if name in NEVER_GIVEN_UP else LAST_DELIVERY)
     assert config["max_ack_pending"] == 256
     assert "inactive_threshold" not in config
     assert "backoff" not in config  # it would replace ack_wait, and the delays are the worker's
@@ -169,7 +181,7 @@ def test_the_worker_gives_up_before_the_server_does():
 
 
 def test_what_differs_between_deployments_comes_from_the_settings():
-    made = jetstream.load(FOLDER, replicas=3, ack_wait_s=45)
+    made = load(FOLDER, replicas=3, ack_wait_s=45)
     assert {config["num_replicas"] for config in made.streams.values()} == {3}
     assert {consumer.config["num_replicas"] for consumer in made.consumers.values()} == {3}
     assert {consumer.config["ack_wait"] for consumer in made.consumers.values()} == {45 * NANOSECONDS}
@@ -183,7 +195,10 @@ async def test_the_server_takes_the_files_as_they_are(nats_url):
 
 def test_the_map_of_subjects_names_every_stream_consumer_and_subject():
     told = (FOLDER / "README.md").read_text("utf-8")
-    subjects = [FIRST, *(stage.emits for stage in STAGES), "dream.failed", "task.finished"]
+    subjects = [
+        *("task.finished", FIRST, *(stage.emits for stage in STAGES), "dream.failed", "dream.parked"),
+        *("dream.replay_requested", "slot.requested", "slot.rolled_back"),
+    ]
     for name in (*TOPOLOGY.streams, *TOPOLOGY.consumers, *(f"yume.{kind}" for kind in subjects)):
         assert f"`{name}`" in told, name
 

@@ -1,13 +1,12 @@
 from __future__ import annotations
 
 import itertools
-from typing import get_args
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from yume.domain.dreams import REQUESTED, Status, duty
+from yume.domain.dreams import REQUESTED, duty
 
 STEPS = (
     "s1_pull",
@@ -56,7 +55,14 @@ def test_the_last_step_tells_a_failure_that_an_earlier_note_hides():
     assert duty("failed", "s5_merge", "s5_merge", "s9_measure") == "tell_failure"
 
 
-@pytest.mark.parametrize("status", sorted({*get_args(Status)} - {"running", "finished", "failed"}))
+@given(step=DONE, announced=TOLD, mine=st.sampled_from(STEPS))
+def test_the_last_step_tells_that_a_dream_was_cancelled_until_that_is_noted(step, announced, mine):
+    owed = duty("cancelled", step, announced, mine)
+    told = announced == STEPS[-1]
+    assert owed == ("tell_cancelled" if mine == STEPS[-1] and not told else "nothing")
+
+
+@pytest.mark.parametrize("status", ["collecting", "queued", "parked"])
 @given(step=DONE, announced=TOLD, mine=st.sampled_from(STEPS))
 def test_a_dream_that_is_not_under_way_is_left_alone(status, step, announced, mine):
     assert duty(status, step, announced, mine) == "nothing"

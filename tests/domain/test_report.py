@@ -28,6 +28,15 @@ DREAM = Dream(
     step="s7_compile",
     announced="s7_compile",
     attempt=1,
+    fence=1,
+    applies=True,
+    forced=False,
+    asked_by=None,
+    why=None,
+    root=DreamId(ID),
+    root_number=3,
+    root_compiled=None,
+    frozen_at=AT,
     taxonomy_id=TaxonomyId(ID),
     base_lesson_set_id=None,
     after=None,
@@ -36,10 +45,14 @@ DREAM = Dream(
     result=None,
     reason=None,
     report_key=None,
+    draft_ids=None,
+    standing_ids=None,
     operations=(),
     gate={"decisions": [{"lesson": str(ID), "decision": "hold", "unmet": ["tasks: 1 of 2"]}]},
+    compiled=None,
+    lesson_set_id=None,
     counters={"runs": 30, "failures": 9},
-    usage={"s3_classify": {"model": "rules", "calls": 2}},
+    usage={"s3_classify": {"model": "rules", "calls": 2, "from_archive": 1}},
     broken=({"task_id": "t9", "why": "/task/finished_at: a time without zone", "raw_key": "k"},),
     error=None,
 )
@@ -70,6 +83,7 @@ def test_the_report_names_counts_model_lessons_unmet_reasons_and_what_was_left_o
         "nothing was written",
         "| failures | 9 |",
         "Asked rules 2 times.",
+        "Answers that lay in the archive: 1.",
         "task `t9`: /task/finished_at: a time without zone",
         "Use `sort -n`.",
         "unmet: tasks: 1 of 2",
@@ -82,7 +96,14 @@ def test_the_report_for_programs_holds_the_same_facts():
     report = json.loads(as_json(facts(DREAM, WITHHELD, [LESSON])))
     assert report["result"] == "report_only"
     assert report["lessons"][0]["decision"] == "hold"
-    assert report["slot"] == {"version": 1, "platform_version": None, "text": WITHHELD.text}
+    assert report["slot"] == {
+        "version": 1,
+        "platform_version": None,
+        "text": WITHHELD.text,
+        "waits": None,
+        "left_out": [],
+    }
+    assert (report["replay_of"], report["difference"]) == (None, [])
     assert report["broken"][0]["task_id"] == "t9"
 
 
@@ -96,7 +117,7 @@ def test_the_same_dream_gives_the_same_bytes():
     ("result", "says"),
     [
         ("published", "was written into the slot"),
-        ("held", "a person has to decide"),
+        ("held", "Nothing was written: it waits."),
         ("no_signal", "no model was asked"),
     ],
 )
@@ -108,3 +129,33 @@ def test_a_dream_without_lessons_says_so():
     text = as_markdown(facts(DREAM, SlotResult("no_change", None, None, "", None), [])).decode()
     assert "None." in text
     assert "(empty)" in text
+
+
+def test_a_version_that_is_still_measured_is_said_to_stay_and_what_waits_is_counted():
+    left_out = [{"lesson_id": str(ID), "why": "quota"}, {"lesson_id": str(ID), "why": "budget"}]
+    waiting = replace(DREAM, compiled={"left_out": left_out})
+    outcome = replace(WITHHELD, result="held", reason="dwell", waits="1 of 2 batches")
+    report = facts(waiting, outcome, [])
+    text = as_markdown(report).decode()
+    assert "Reason: dwell." in text
+    assert "stays until it has been measured: it has 1 of 2 batches." in text
+    assert "Approved, but not in the text: 1 (budget), 1 (quota)." in text
+    assert report["slot"]["waits"] == "1 of 2 batches"
+
+
+@pytest.mark.parametrize(
+    ("difference", "shown"),
+    [
+        ((), "None: the same bytes."),
+        (("- old", "+ new"), "    - old\n    + new"),
+    ],
+)
+def test_a_replay_shows_what_differs_from_its_original(difference, shown):
+    replay = replace(DREAM, trigger="replay", applies=False, root_number=2)
+    report = facts(replay, replace(WITHHELD, result="replayed", difference=difference), [])
+    assert f"## Difference from dream 2\n\n{shown}\n" in as_markdown(report).decode()
+    assert (report["replay_of"], report["difference"]) == (2, list(difference))
+
+
+def test_a_dream_that_is_no_replay_shows_no_difference():
+    assert "Difference" not in as_markdown(facts(DREAM, WITHHELD, [])).decode()

@@ -22,6 +22,7 @@ import pytest_asyncio
 from pydantic import SecretStr
 
 from yume import jetstream, operate, worker
+from yume.clients.answers import Remembering
 from yume.clients.rules import Rules
 from yume.events import Event, TaskFinished, event
 from yume.ids import new_id
@@ -33,6 +34,7 @@ from yume.pipeline import STAGES, Stage
 from yume.resources import Resources, Zone, open_resources
 from yume.settings import Settings
 from yume.store import access
+from yume.topology import of_deployment
 
 PLATFORM = "practice"
 SERIES = "kamila"
@@ -84,7 +86,9 @@ class World:
 
         async def serve(zone: Zone, stages: list[Stage], up: asyncio.Event) -> None:
             async with open_resources(self.settings, zone) as held:
-                mine = replace(held, held_model=self.model) if zone == "dream" else held
+                mine = held
+                if zone == "dream":  # counted is what reaches the model, not what lay in the archive
+                    mine = replace(held, held_model=Remembering(self.model, held.archive))
                 url = self.settings.nats_url.get_secret_value()
                 async with worker.serving(
                     stages, resources=mine, nats_url=url, ack_wait_s=self.settings.ack_wait_s
@@ -434,7 +438,7 @@ async def _orchestrating(settings: Settings) -> AsyncIterator[None]:
         orchestrating(
             resources=resources,
             nats_url=settings.nats_url.get_secret_value(),
-            topology=jetstream.of_deployment(settings),
+            topology=of_deployment(settings),
             ack_wait_s=settings.ack_wait_s,
             sweep_every_s=0.1,
             heal_every_s=1,

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from yume.acts import releases
 from yume.events import Event
 from yume.local.practice import Faults, Habits, Practice, load
 from yume.local.practice.problems import ProblemError
@@ -129,7 +130,10 @@ async def test_what_the_gate_holds_is_asked_about_once_and_stays_out_of_the_slot
 async def test_a_text_that_yume_did_not_write_is_never_overwritten(auto):
     auto.write_slot(FOREIGN)
     for number in (1, 2):
+        await auto.promote()  # back to report_only after the first one: a person insists
         row = await auto.dream(12)
+        ((mode, why),) = await auto.rows("SELECT mode, mode_reason FROM yume.series")
+        assert (mode, why) == ("report_only", "slot holds foreign text")
         assert (row["status"], row["result"], row["reason"]) == (
             "finished",
             "held",
@@ -170,7 +174,8 @@ async def test_yumes_own_text_that_comes_between_is_replaced_under_a_new_key(aut
         return real()
 
     keys = on_write(auto, overtaken)
-    row = await auto.dream(6)
+    await releases.release_now("practice", SERIES, auto.resources, by="test", why="a person wants it now")
+    row = await auto.dreamt(2)
     assert row["result"] == "published"
     assert auto.slot().version == 3
     assert RULE in auto.slot().text

@@ -6,6 +6,7 @@ from datetime import timedelta
 
 import pytest
 
+from yume.acts import releases
 from yume.errors import StepTakenError
 from yume.ids import DreamId, LessonSetId
 from yume.resources import open_resources
@@ -63,8 +64,10 @@ async def test_a_worker_that_stood_still_gives_way_to_what_was_written_meanwhile
     await world.promote()
     old = await world.dream(20)
     await world.add_owners_rule("Keep to the house style.")
-    await world.dream(4)
+    await releases.release_now("practice", "kamila", world.resources, by="test", why="a person wants it now")
+    await world.dreamt(2)
     before = world.slot()
+    assert before.version == 2
     async with open_resources(world.settings, "slot") as resources:
         async with resources.db.acquire() as db:
             dream = await dreams.dream_of(db, DreamId(old["id"]))

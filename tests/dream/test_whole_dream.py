@@ -50,7 +50,7 @@ async def test_after_the_promotion_the_slot_holds_the_lessons_byte_for_byte(stor
     row, slot = story.rows[1], story.slots[1]
     assert row["result"] == "published"
     ((text, digest, version),) = await story.world.rows(
-        "SELECT text, text_sha256, platform_version FROM yume.injections"
+        "SELECT text, lesson_sets.text_sha256, platform_version FROM yume.injections"
         " JOIN yume.lesson_sets ON lesson_sets.id = lesson_set_id WHERE injections.dream_id = $1",
         row["id"],
     )

@@ -13,7 +13,7 @@ import pytest
 from yume.domain.dreams import Series, Status
 from yume.domain.lessons import Origin, State
 from yume.domain.measurement import VersionRate
-from yume.domain.projection import Projection
+from yume.domain.rounds import Compiled, Kind
 from yume.domain.signals import Found, Pointer
 from yume.ids import (
     DreamId,
@@ -26,7 +26,7 @@ from yume.ids import (
     SignalId,
     new_id,
 )
-from yume.store import access, dreams, effects, evidence, lessons
+from yume.store import access, batches, dreams, effects, evidence, lessons
 from yume.store.access import Platform
 from yume.store.effects import Look
 from yume.store.evidence import Placed, Pulled
@@ -74,13 +74,13 @@ class Rows:
 
     async def dream(self, series: Series, status: Status = "running") -> DreamId:
         """A dream in any status, brought there the legal way."""
-        dream = await dreams.collecting(self.db, series.id, "callback", NOW)
+        dream = await batches.collecting(self.db, series.id, "callback", NOW)
         for step in WAYS[status]:
             match step:
                 case "queued":
-                    assert await dreams.close_batch(self.db, dream, batch_id=None, now=NOW)
+                    assert await batches.close_batch(self.db, dream, batch_id=None, now=NOW)
                 case "running":
-                    assert await dreams.start_next(self.db, series.id, NOW) == dream
+                    assert await batches.start_next(self.db, series.id, NOW) == dream
                 case "finished":
                     await dreams.finish(self.db, dream, NOW)
                 case "failed":
@@ -151,22 +151,21 @@ class Rows:
         return lesson
 
     async def lesson_set(
-        self, series: Series, dream: DreamId, version: int = 1, text: str = "text"
+        self,
+        series: Series,
+        dream: DreamId | None,
+        version: int = 1,
+        text: str = "text",
+        *,
+        holds: tuple[LessonId, ...] = (),
     ) -> LessonSetId:
-        """A compiled set without lessons; its text's hash is made of the version."""
+        """A compiled set; its text's hash is made of the version."""
         lesson_set = LessonSetId(new_id())
         sha256 = f"{version:064x}"
-        projection = Projection("body", sha256, text, sha256, 1, (), ())
+        compiled = Compiled(version, "body", sha256, text, sha256, 1, holds, ())
+        gate = {"decisions": []}
         await lessons.add_set(
-            self.db,
-            lesson_set,
-            series.id,
-            projection,
-            version=version,
-            parent=None,
-            gate={"decisions": []},
-            dream=dream,
-            now=NOW,
+            self.db, lesson_set, series.id, compiled, parent=None, gate=gate, dream=dream, now=NOW
         )
         return lesson_set
 
@@ -176,16 +175,17 @@ class Rows:
         lesson_set: LessonSetId | None,
         *,
         dream: DreamId | None = None,
+        kind: Kind | None = None,
         now: datetime = NOW,
     ) -> InjectionId:
-        """A slot write that is pending."""
+        """A slot write that is pending: a dream's, else a rollback."""
         injection = InjectionId(new_id())
         await effects.request(
             self.db,
             injection,
             series.id,
             lesson_set,
-            kind="write" if dream else "rollback",
+            kind=kind or ("write" if dream else "rollback"),
             status="pending",
             expected_version=None,
             by="test",
@@ -231,6 +231,17 @@ async def dream(rows: Rows, series: Series) -> DreamId:
 async def signal(rows: Rows, series: Series, dream: DreamId) -> SignalId:
     """A signal of the dream's only run."""
     return await rows.signal(dream, await rows.run(series, dream))
+
+
+@pytest.fixture
+def announce(db: Db, series: Series):
+    """Have a callback announce a task; False if the task is known."""
+
+    async def announced(dream: DreamId, task: str, status: str = "failed", **told: Any) -> bool:
+        facts = {"finished_at": NOW - timedelta(hours=1), "now": NOW} | told
+        return await batches.announce_run(db, series.id, dream, task_id=task, status=status, **facts)
+
+    return announced
 
 
 @pytest.fixture

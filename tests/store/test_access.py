@@ -102,6 +102,32 @@ async def test_a_promotion_to_the_same_mode_is_none(db, series, now):
     assert await db.fetchval("SELECT promotions FROM yume.series") == []
 
 
+async def test_a_demotion_says_from_what_by_whom_why_and_when_and_happens_once(db, rows, series, now):
+    other = await rows.series("another")
+    for each in (series, other):
+        await access.promote(db, each, "auto", by="person:ada", why="four clean weeks", now=now)
+    told = {"by": "person:bob", "why": "kill: it makes things worse", "now": now}
+    assert await access.demote(db, series.id, **told)
+    assert not await access.demote(db, series.id, **told)
+    row = await db.fetchrow("SELECT * FROM yume.series WHERE id = $1", series.id)
+    assert (row["mode"], row["mode_reason"]) == ("report_only", "kill: it makes things worse")
+    assert row["promotions"][1:] == [
+        {
+            "from": "auto",
+            "to": "report_only",
+            "by": "person:bob",
+            "why": "kill: it makes things worse",
+            "at": now.isoformat(),
+        }
+    ]
+    assert (await access.find_series(db, "tobatsu", "another")).mode == "auto"
+
+
+async def test_a_series_that_only_reports_cannot_be_demoted(db, series, now):
+    assert not await access.demote(db, series.id, by="person:ada", why="again", now=now)
+    assert await db.fetchval("SELECT promotions FROM yume.series") == []
+
+
 async def test_every_version_of_the_taxonomy_can_be_read(db):
     for row in await db.fetch("SELECT id, version, classes FROM yume.taxonomies"):
         taxonomy = await access.taxonomy_of(db, TaxonomyId(row["id"]))

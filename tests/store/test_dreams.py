@@ -5,153 +5,15 @@ from datetime import timedelta
 
 import pytest
 
-from yume.domain.dreams import PATIENCE
 from yume.errors import PermanentError, StepTakenError
-from yume.ids import DreamId, new_id
+from yume.ids import DreamId, LessonId, new_id
 from yume.store import dreams
 
 MINUTE = timedelta(minutes=1)
-INSTANT = timedelta(microseconds=1)
 
 
 async def _row(db, dream):
     return await db.fetchrow("SELECT * FROM yume.dream_runs WHERE id = $1", dream)
-
-
-# Batches
-
-
-async def test_dreams_are_numbered_from_one_in_each_series(db, rows, series):
-    other = await rows.series("another")
-    made = [await rows.dream(each, "finished") for each in (series, other, series, series)]
-    assert [(await _row(db, dream))["number"] for dream in made] == [1, 1, 2, 3]
-
-
-async def test_a_series_collects_into_one_batch_until_it_is_closed(db, series, now):
-    first = await dreams.collecting(db, series.id, "callback", now)
-    assert await dreams.collecting(db, series.id, "manual", now) == first
-    assert await dreams.close_batch(db, first, batch_id="b-1", now=now)
-    second = await dreams.collecting(db, series.id, "callback", now)
-    assert second != first
-    assert (await _row(db, first))["batch_id"] == "b-1"
-
-
-async def test_a_batch_is_closed_once(db, series, now):
-    dream = await dreams.collecting(db, series.id, "callback", now)
-    assert await dreams.close_batch(db, dream, batch_id=None, now=now)
-    assert not await dreams.close_batch(db, dream, batch_id="late", now=now + MINUTE)
-    row = await _row(db, dream)
-    assert (row["status"], row["closed_at"], row["batch_id"]) == ("queued", now, None)
-
-
-async def _closed(db, series, now):
-    dream = await dreams.collecting(db, series.id, "callback", now)
-    assert await dreams.close_batch(db, dream, batch_id=None, now=now)
-    return (await _row(db, dream))["span"]
-
-
-async def test_each_span_begins_where_the_one_before_ended(db, series, now):
-    spans = [await _closed(db, series, now + minutes * MINUTE) for minutes in (0, 5, 9)]
-    assert spans[0].lower is None
-    assert [span.upper for span in spans] == [now, now + 5 * MINUTE, now + 9 * MINUTE]
-    assert [span.lower for span in spans[1:]] == [span.upper for span in spans[:-1]]
-    assert all(span.lower_inc is (span.lower is not None) and not span.upper_inc for span in spans)
-
-
-async def test_a_batch_without_a_span_is_no_gap(db, rows, series, now):
-    first = await _closed(db, series, now)
-    await rows.dream(series, "cancelled")
-    assert (await _closed(db, series, now + MINUTE)).lower == first.upper
-
-
-async def test_a_span_takes_in_a_task_that_finished_after_the_batch_was_closed(db, rows, series, now):
-    dream = await dreams.collecting(db, series.id, "callback", now)
-    await rows.run(series, dream, finished_at=now + MINUTE)
-    await dreams.close_batch(db, dream, batch_id=None, now=now)
-    assert (await _row(db, dream))["span"].upper == now + MINUTE + INSTANT
-
-
-@pytest.mark.parametrize("backwards", [timedelta(0), MINUTE])
-async def test_a_clock_that_stands_or_goes_back_makes_no_empty_span(db, series, now, backwards):
-    first = await _closed(db, series, now)
-    second = await _closed(db, series, now - backwards)
-    third = await _closed(db, series, now + MINUTE)
-    assert not second.isempty
-    assert first.upper == second.lower < second.upper == third.lower < third.upper
-
-
-async def test_a_batch_with_tasks_is_overdue_when_its_series_wait_is_over(db, rows, series, now):
-    dream = await dreams.collecting(db, series.id, "callback", now)
-    late = now + series.batch_max_wait
-    assert await dreams.overdue_batches(db, late) == []  # nothing to dream about
-    await rows.run(series, dream)
-    assert await dreams.overdue_batches(db, late - INSTANT) == []
-    assert await dreams.overdue_batches(db, late) == [(dream, series.id)]
-    await dreams.close_batch(db, dream, batch_id=None, now=late)
-    assert await dreams.overdue_batches(db, late) == []
-
-
-# Starting
-
-
-async def test_the_oldest_queued_dream_starts_when_none_runs(db, rows, series, now):
-    first = await rows.dream(series, "queued")
-    second = await rows.dream(series, "queued")
-    assert await dreams.waiting_series(db) == [series.id]
-    assert await dreams.start_next(db, series.id, now) == first
-    assert await dreams.waiting_series(db) == []
-    assert await dreams.start_next(db, series.id, now) is None
-    await dreams.finish(db, first, now)
-    assert await dreams.waiting_series(db) == [series.id]
-    assert await dreams.start_next(db, series.id, now + MINUTE) == second
-    row = await _row(db, second)
-    assert (row["started_at"], row["deadline"]) == (now + MINUTE, now + MINUTE + PATIENCE)
-
-
-async def test_a_batch_that_still_collects_does_not_start(db, rows, series, now):
-    await rows.dream(series, "collecting")
-    assert await dreams.waiting_series(db) == []
-    assert await dreams.start_next(db, series.id, now) is None
-
-
-async def test_a_paused_series_starts_nothing(db, rows, series, now):
-    dream = await rows.dream(series, "queued")
-    await db.execute("UPDATE yume.series SET paused_at = $1", now)
-    assert await dreams.start_next(db, series.id, now) is None
-    await db.execute("UPDATE yume.series SET paused_at = NULL")
-    assert await dreams.start_next(db, series.id, now) == dream
-
-
-async def test_a_dream_starts_on_the_newest_set_and_keeps_it(db, rows, series):
-    first = await rows.dream(series, "finished")
-    base = [await rows.lesson_set(series, first, version) for version in (1, 2)][-1]
-    dream = await rows.dream(series, "running")
-    await rows.lesson_set(series, dream, 3)
-    found = await dreams.dream_of(db, dream)
-    assert found.base_lesson_set_id == base
-    assert (await _row(db, dream))["base_body_sha256"] == f"{2:064x}"
-    assert found.taxonomy_id == series.taxonomy_id
-
-
-async def test_two_orchestrators_that_start_together_start_one_dream(database, rows, series, now):
-    waiting = {await rows.dream(series, "queued"), await rows.dream(series, "queued")}
-
-    async def start():
-        async with database.acquire() as db, db.transaction():
-            await dreams.lock_series(db, series.id)
-            return await dreams.start_next(db, series.id, now)
-
-    started = await asyncio.gather(start(), start(), start())
-    assert sorted(each is None for each in started) == [False, True, True]
-    assert set(started) - {None} < waiting
-
-
-async def test_the_lock_of_one_series_does_not_hold_up_another(database, rows, series):
-    other = await rows.series("another")
-    async with database.acquire() as one, one.transaction():
-        await dreams.lock_series(one, series.id)
-        async with database.acquire() as two, two.transaction(), asyncio.timeout(5):
-            await dreams.lock_series(two, other.id)
 
 
 # Steps
@@ -233,15 +95,22 @@ async def test_a_dream_ends_once(db, dream, now):
     assert (row["status"], row["error"], row["finished_at"]) == ("failed", "the first reason", now)
 
 
-async def test_what_the_steps_leave_on_the_row_is_read_back(db, dream, now):
+async def test_what_the_steps_leave_on_the_row_is_read_back(db, rows, series, dream):
     await dreams.save_pulled(db, dream, broken=[{"task_id": "t", "why": "x"}], proposals=[{"id": "p"}])
-    await dreams.save_operations(db, dream, [{"kind": "add"}])
+    drafts, standing = [LessonId(new_id()), LessonId(new_id())], [LessonId(new_id())]
+    await dreams.save_drafts(db, dream, drafts)
+    await dreams.save_operations(db, dream, [{"kind": "add"}], standing)
     await dreams.save_gate(db, dream, {"decisions": []})
+    target = await rows.lesson_set(series, dream)
+    await dreams.save_compiled(db, dream, {"body": "- a"}, target, "dwell")
+    held = await dreams.dream_of(db, dream)
+    assert (held.compiled, held.lesson_set_id, held.reason) == ({"body": "- a"}, target, "dwell")
     await dreams.save_result(db, dream, "held", "slot holds foreign text", "reports/1.md")
     found = await dreams.dream_of(db, dream)
     assert (found.broken, found.operations, found.gate) == (
         *([{"task_id": "t", "why": "x"}], [{"kind": "add"}], {"decisions": []}),
     )
+    assert (found.draft_ids, found.standing_ids) == (drafts, standing)
     assert (found.result, found.reason, found.report_key) == (
         *("held", "slot holds foreign text", "reports/1.md"),
     )

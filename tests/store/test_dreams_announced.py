@@ -92,7 +92,9 @@ async def test_a_dream_that_fell_silent_is_due_again_as_a_new_attempt(db, dream,
 
 async def test_a_sign_of_life_keeps_a_dream_from_being_stalled(db, dream, now):
     await dreams.mark_announced(db, dream, REQUESTED, now)
-    await dreams.beat(db, dream, now + MINUTE)
+    holder = new_id()
+    assert await dreams.take_lease(db, dream, holder, now=now, until=now + MINUTE)
+    await dreams.beat(db, dream, holder, now=now + MINUTE, until=now + 2 * MINUTE)
     assert await dreams.revive_stalled(db, now + MINUTE, now) == []
 
 

@@ -17,8 +17,8 @@ HOUR = timedelta(hours=1)
 def written(db, rows, series, now):
     """A slot write that reached the slot some hours after the start."""
 
-    async def make(version: str, lesson_set=None, *, hours: int = 0) -> InjectionId:
-        injection = await rows.injection(series, lesson_set)
+    async def make(version: str, lesson_set=None, *, hours: int = 0, kind="write") -> InjectionId:
+        injection = await rows.injection(series, lesson_set, kind=kind)
         await effects.written(db, series.id, injection, version, now + hours * HOUR)
         return injection
 
@@ -129,7 +129,7 @@ async def test_the_text_of_each_version_is_known(db, rows, written, series, drea
     sets = [await rows.lesson_set(series, dream, version, f"text {version}") for version in (1, 2)]
     await written("5", sets[0])
     await written("6", sets[1], hours=1)
-    await written("7", sets[0], hours=2)  # a rollback
+    await written("7", sets[0], hours=2, kind="rollback")
     await rows.injection(series, sets[1])
     assert await effects.texts_by_version(db, series.id) == {"5": "text 1", "6": "text 2", "7": "text 1"}
 

@@ -5,25 +5,12 @@ from datetime import timedelta
 import pytest
 
 from yume.domain.runs import Judgement
-from yume.domain.signals import Found, Pointer
-from yume.domain.taxonomy import Label
-from yume.ids import RunId, SignalId, TaxonomyId, new_id
+from yume.ids import RunId
 from yume.store import effects, evidence
-from yume.store.evidence import Judged, Placed, Pulled
+from yume.store.evidence import Judged, Pulled
 
 HOUR = timedelta(hours=1)
 SHA256 = "cd" * 32
-OLD = "ab" * 32  # of the records that `rows` makes
-
-
-@pytest.fixture
-def announce(db, series, now):
-    async def announced(dream, task: str, status: str = "failed") -> bool:
-        return await evidence.announce_run(
-            *(db, series.id, dream), task_id=task, status=status, finished_at=now - HOUR, now=now
-        )
-
-    return announced
 
 
 @pytest.fixture
@@ -45,27 +32,6 @@ def judge(db, now):
 
 async def _runs(db):
     return {row["task_id"]: row for row in await db.fetch("SELECT * FROM yume.runs")}
-
-
-# Announcing
-
-
-async def test_a_task_that_is_announced_twice_is_one_row(db, rows, series, announce):
-    dream = await rows.dream(series, "collecting")
-    assert await announce(dream, "task-1")
-    assert not await announce(dream, "task-1", "completed")
-    assert await evidence.batch_size(db, dream) == 1
-    assert (await _runs(db))["task-1"]["status"] == "failed"
-
-
-async def test_a_task_is_known_by_its_series_and_its_batch(db, rows, series, announce):
-    dream = await rows.dream(series, "collecting")
-    await announce(dream, "task-2")
-    await announce(dream, "task-1")
-    assert await evidence.batch_of_task(db, series.id, "task-1") == (dream, "collecting")
-    assert await evidence.batch_of_task(db, series.id, "task-3") is None
-    assert await evidence.batch_of_task(db, (await rows.series("another")).id, "task-1") is None
-    assert await evidence.announced_tasks(db, dream) == ["task-1", "task-2"]
 
 
 # Pulling
@@ -242,85 +208,22 @@ async def test_run_facts_are_those_that_finished_before_an_instant_oldest_first(
     assert [(owner, at) for _, owner, at in found] == [(dream, rows.now - 2 * HOUR), (dream, rows.now - HOUR)]
 
 
-# Signals
-
-
-async def test_a_signal_that_is_saved_twice_is_one_row_and_stays(db, rows, series, dream):
+async def test_a_run_that_is_judged_again_keeps_the_instant_at_which_it_was_settled(rows, series, dream, now):
     run = await rows.run(series, dream)
-    signal = await rows.signal(dream, run, excerpt="first")
-    await rows.signal(dream, run, excerpt="second", signal=signal)
-    (found,) = await evidence.signals_of(db, dream, TaxonomyId(new_id()))
-    assert (found.id, found.excerpt) == (signal, "first")
+    for outcome, later in (("failure", 0 * HOUR), ("success", HOUR)):
+        judged = Judged(run, Judgement(outcome, rescued=False, settled=True), "fail", None, "unknown")
+        await evidence.save_outcomes(rows.db, [judged], now + later)
+    row = (await _runs(rows.db))["task-1"]
+    assert (row["settled_at"], row["outcome"]) == (now, "success")
 
 
-async def test_a_signal_is_read_as_it_was_saved(db, rows, series, dream):
-    run = await rows.run(series, dream)
-    pointer = Pointer("/events/3/a~1b", 2, 5)
-    found = Found("verifier", "verifier", pointer, "wrong\tresult\n夢", "f9")
-    placed = Placed(SignalId(new_id()), run, 4, SHA256, found)
-    await evidence.save_signals(db, dream, "1", [placed])
-    (read,) = await evidence.signals_of(db, dream, series.taxonomy_id)
-    assert (read.id, read.run_id, read.task_id, read.ordinal) == (placed.id, run, "task-1", 4)
-    assert (read.kind, read.source_class, read.pointer) == ("verifier", "verifier", pointer)
-    assert (read.excerpt, read.fingerprint, read.code) == (found.excerpt, "f9", None)
-
-
-async def test_signals_come_task_by_task_in_the_order_of_the_record(db, rows, series, dream):
-    made = {}
-    for task in ("b", "a"):
-        run = await rows.run(series, dream, task)
-        for ordinal in (1, 0):
-            made[task, ordinal] = await rows.signal(dream, run, ordinal=ordinal)
-    found = [each.id for each in await evidence.signals_of(db, dream, series.taxonomy_id)]
-    assert found == [made[key] for key in sorted(made)]
-
-
-async def test_signals_by_id_are_those_of_the_series(db, rows, series, dream, signal):
-    other = await rows.series("another")
-    foreign_dream = await rows.dream(other)
-    foreign = await rows.signal(foreign_dream, await rows.run(other, foreign_dream))
-    found = await evidence.signals_by_id(db, series.id, [signal, foreign, SignalId(new_id())])
-    assert list(found) == [signal]
-
-
-async def test_all_signals_of_a_fingerprint_are_labelled_and_no_others(db, rows, series, dream):
-    run = await rows.run(series, dream)
-    for ordinal, fingerprint in enumerate(["f1", "f2", "f1"]):
-        await rows.signal(dream, run, ordinal=ordinal, fingerprint=fingerprint)
-    await evidence.save_labels(db, dream, series.taxonomy_id, {"f1": Label("state_rot", 0.8, "rule:x")})
-    found = await evidence.signals_of(db, dream, series.taxonomy_id)
-    assert [each.code for each in found] == ["state_rot", None, "state_rot"]
-
-
-async def test_a_label_that_was_given_stays(db, series, dream, signal):
-    for label in (Label("state_rot", 0.8, "rule:x"), Label("token_burn", 0.9, "model:y")):
-        await evidence.save_labels(db, dream, series.taxonomy_id, {"f1": label})
-    labels = await db.fetchval("SELECT labels FROM yume.signals WHERE id = $1", signal)
-    assert labels == {str(series.taxonomy_id): {"code": "state_rot", "confidence": 0.8, "by": "rule:x"}}
-
-
-async def test_another_taxonomy_labels_beside_the_first(db, series, dream, signal):
-    other = TaxonomyId(new_id())
-    await evidence.save_labels(db, dream, series.taxonomy_id, {"f1": Label("state_rot", 0.8, "rule:x")})
-    await evidence.save_labels(db, dream, other, {"f1": Label("wrong_result", 0.7, "model:y")})
-    codes = [(await evidence.signals_of(db, dream, name))[0].code for name in (series.taxonomy_id, other)]
-    assert codes == ["state_rot", "wrong_result"]
-
-
-async def test_the_trail_of_a_lesson_leads_to_its_records_in_the_order_it_cites(db, rows, series, dream):
-    signals = [await rows.signal(dream, await rows.run(series, dream, task)) for task in ("a", "b", "c")]
-    lesson = await rows.lesson(series, [signals[2], signals[0]])
-    trail = await evidence.trail_of(db, lesson)
-    assert [(each.signal.id, each.raw_key) for each in trail] == [
-        (signals[2], f"runs/c/{OLD}.json"),
-        (signals[0], f"runs/a/{OLD}.json"),
-    ]
-    assert {(each.platform, each.series) for each in trail} == {("tobatsu", "kamila")}
-
-
-async def test_a_trail_leads_to_the_record_that_the_signal_was_found_in(db, rows, series, dream, pull):
-    signal = await rows.signal(dream, await rows.run(series, dream, "a"))
-    lesson = await rows.lesson(series, [signal])
-    await pull(dream, Pulled("a", raw_key=f"runs/a/{SHA256}.json", raw_sha256=SHA256))
-    (stop,) = await evidence.trail_of(db, lesson)
-    assert (stop.raw_key, stop.signal_raw_sha256) == (f"runs/a/{OLD}.json", OLD)
+async def test_an_outcome_names_the_set_that_last_came_into_the_slot_under_its_version(
+    rows, series, dream, judge, now
+):
+    first, second = [await rows.lesson_set(series, dream, version) for version in (1, 2)]
+    for hours, (version, lesson_set) in enumerate([("5", first), ("6", second), ("5", second)]):
+        kind = "rollback" if hours == 2 else "write"
+        injection = await rows.injection(series, lesson_set, kind=kind)
+        await effects.written(rows.db, series.id, injection, version, now + hours * HOUR)
+    await judge(await rows.run(series, dream), version="5")
+    assert (await _runs(rows.db))["task-1"]["lesson_set_id"] == second

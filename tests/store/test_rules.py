@@ -138,10 +138,20 @@ async def test_a_dream_writes_the_slot_once(rows, series, dream, now):
         await rows.injection(series, None, dream=dream, now=now + timedelta(hours=1))
 
 
-async def test_one_version_of_a_slot_was_written_by_one_row(db, rows, series, now):
-    await db.execute(SETTLE, await rows.injection(series, None), "written", "5", now, None)
+@pytest.mark.parametrize("kind", ["write", "experiment", "adopted"])
+async def test_one_version_of_a_slot_was_written_by_one_row(db, rows, series, now, kind):
+    await db.execute(SETTLE, await rows.injection(series, None, kind="write"), "written", "5", now, None)
+    second = await rows.injection(series, None, kind=kind)
     with pytest.raises(asyncpg.UniqueViolationError, match="injections_one_a_version"):
-        await db.execute(SETTLE, await rows.injection(series, None), "written", "5", now, None)
+        await db.execute(SETTLE, second, "written", "5", now, None)
+
+
+@pytest.mark.parametrize("kind", ["rollback", "kill"])
+async def test_a_platform_may_point_back_at_the_number_of_an_old_version(db, rows, series, now, kind):
+    for each in ("write", kind, kind):
+        injection = await rows.injection(series, None, kind=each)
+        await db.execute(SETTLE, injection, "written", "5", now, None)
+    assert await db.fetchval("SELECT count(*) FROM yume.injections WHERE platform_version = '5'") == 3
 
 
 async def test_a_rate_lies_within_its_bounds(db, rows, series, dream, now):

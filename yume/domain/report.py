@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -16,7 +17,7 @@ _ENDINGS: Final[Mapping[Result, str]] = {
     "published": "A new version of the lessons was written into the slot.",
     "no_change": "The slot already holds these lessons: nothing was written.",
     "report_only": "The series only reports: nothing was written. The text below is what would have been.",
-    "held": "Nothing was written: a person has to decide.",
+    "held": "Nothing was written: it waits.",
     "no_signal": "No run failed in a way that left evidence: no model was asked.",
     "replayed": "This dream was a replay: it shows a difference and releases nothing.",
     "cancelled": "This dream was cancelled.",
@@ -25,13 +26,19 @@ _ENDINGS: Final[Mapping[Result, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class SlotResult:
-    """How S8 left the slot: which set it holds or would hold, and why."""
+    """How S8 left the slot: which set it holds or would hold, and why.
+
+    `waits` is what the version in the slot still lacks, `difference` what a replay makes of its batch that
+    its original did not.
+    """
 
     result: Result
     reason: str | None
     version: int | None
     text: str
     platform_version: str | None
+    waits: str | None = None
+    difference: Sequence[str] = ()
 
 
 def facts(dream: Dream, outcome: SlotResult, drafted: Iterable[Lesson]) -> dict[str, Any]:
@@ -54,7 +61,11 @@ def facts(dream: Dream, outcome: SlotResult, drafted: Iterable[Lesson]) -> dict[
             "version": outcome.version,
             "platform_version": outcome.platform_version,
             "text": outcome.text,
+            "waits": outcome.waits,
+            "left_out": list((dream.compiled or {}).get("left_out", ())),
         },
+        "replay_of": dream.root_number if dream.trigger == "replay" else None,
+        "difference": list(outcome.difference),
     }
 
 
@@ -69,10 +80,12 @@ def as_markdown(report: Mapping[str, Any]) -> bytes:
         f"# Dream {report['dream']} of {report['platform']}/{report['series']}",
         "",
         _ENDINGS[report["result"]] + (f" Reason: {report['reason']}." if report["reason"] else ""),
+        *_waits(report["slot"]),
         "",
         *_counted(report["counters"], report["usage"]),
         *_left_out(report["broken"]),
         *_lessons(report["lessons"]),
+        *_differs(report),
         "## The text",
         "",
         *([f"    {line}" for line in report["slot"]["text"].splitlines()] or ["(empty)"]),
@@ -99,7 +112,9 @@ def _counted(counters: Mapping[str, int], usage: Mapping[str, Any]) -> list[str]
     calls = sum(each["calls"] for each in usage.values())
     rows = [f"| {name.replace('_', ' ')} | {count} |" for name, count in sorted(counters.items())]
     asked = f"Asked {', '.join(models)} {calls} times." if calls else "No model was asked."
-    return ["## Counts", "", "| what | number |", "|---|---|", *rows, "", asked, ""]
+    archived = sum(each.get("from_archive", 0) for each in usage.values())
+    lay = [f"Answers that lay in the archive: {archived}."] if archived else []
+    return ["## Counts", "", "| what | number |", "|---|---|", *rows, "", " ".join([asked, *lay]), ""]
 
 
 def _left_out(broken: Sequence[Mapping[str, str]]) -> list[str]:
@@ -107,6 +122,27 @@ def _left_out(broken: Sequence[Mapping[str, str]]) -> list[str]:
         return []
     rows = [f"- task `{each['task_id']}`: {each['why']}" for each in broken]
     return ["## Left out: records that break the contract", "", *rows, ""]
+
+
+def _waits(slot: Mapping[str, Any]) -> list[str]:
+    lines = []
+    if slot["waits"]:
+        lines.append(f"The version in the slot stays until it has been measured: it has {slot['waits']}.")
+    if slot["left_out"]:
+        counted = Counter(each["why"] for each in slot["left_out"])
+        lines.append(
+            "Approved, but not in the text: "
+            + ", ".join(f"{n} ({why})" for why, n in sorted(counted.items()))
+            + "."
+        )
+    return lines
+
+
+def _differs(report: Mapping[str, Any]) -> list[str]:
+    if report["replay_of"] is None:
+        return []
+    rows = [f"    {line}" for line in report["difference"]] or ["None: the same bytes."]
+    return [f"## Difference from dream {report['replay_of']}", "", *rows, ""]
 
 
 def _lessons(lessons: Sequence[Mapping[str, Any]]) -> list[str]:

@@ -158,12 +158,13 @@ async def _promote(stage: Stage) -> None:
 
 
 async def _dreamt(stage: Stage, number: int) -> DreamId:
-    """Wait for a dream to end well."""
+    """Wait for the dream of a batch to end well."""
     deadline = time.monotonic() + DREAM_PATIENCE_S
     while time.monotonic() < deadline:
         async with stage.resources.db.acquire() as db:
             rows = await dreams.dreams_of_series(db, stage.series.id)
-        row = next((each for each in rows if each["number"] == number), None)
+        of_batches = [each for each in rows if each["trigger"] == "callback"]
+        row = of_batches[number - 1] if len(of_batches) >= number else None
         if row is not None and row["status"] in ("failed", "cancelled", "parked"):
             raise PermanentError(f"dream {number} is {row['status']} at step {row['step']}: {row['error']}")
         if row is not None and row["status"] == "finished":

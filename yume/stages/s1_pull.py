@@ -42,17 +42,20 @@ async def run(batch: RunBatch, resources: Resources, /) -> None:
     async with resources.db.acquire() as db:
         dream = await dreams.dream_of(db, DreamId(batch.dream_id))
         platform = await access.platform_of(db, dream.series.platform)
-        announced = await evidence.announced_tasks(db, dream.id)
+        announced = await evidence.announced_tasks(db, dream.root)
         since = resources.now() - VERDICT_MAY_COME
-        unsettled = await evidence.unsettled_tasks(db, dream.series.id, dream.id, since)
-        left = await evidence.left_tasks(db, dream.series.id)
+        again = dream.trigger != "replay"  # a replay has its original's tasks and no others
+        unsettled = await evidence.unsettled_tasks(db, dream.series.id, dream.id, since) if again else {}
+        left = await evidence.left_tasks(db, dream.series.id) if again else announced
 
     async with resources.export(platform) as export:
         tasks = await _tasks(export, dream, oldest=min(unsettled.values(), default=None))
         async with resources.db.acquire() as db:
             ids = [name for task in tasks if (name := _id(task)) is not None]
-            taken = await evidence.taken_tasks(db, dream.series.id, dream.id, ids)
+            taken = await evidence.taken_tasks(db, dream.series.id, dream.root, ids)
         chosen = [task for task in tasks if (name := _id(task)) not in taken or name in unsettled]
+        if dream.trigger == "replay":
+            chosen = [task for task in chosen if _id(task) in announced]
         missing = _wait_for_late_ones(dream, announced, chosen, resources)
         puller = Puller(export, dream, resources)
         pulled = [
@@ -67,8 +70,8 @@ async def run(batch: RunBatch, resources: Resources, /) -> None:
 
     async with resources.db.acquire() as db, db.transaction():
         counters = {"tasks": len(chosen), "broken": len(broken)}
-        await dreams.mark_step(db, dream.id, STEP, resources.now(), counters=counters)
-        await evidence.save_pulled_runs(db, dream.series.id, dream.id, _identified(pulled), resources.now())
+        await dreams.mark_step(db, dream.id, STEP, resources.now(), fence=dream.fence, counters=counters)
+        await evidence.save_pulled_runs(db, dream.series.id, dream.root, _identified(pulled), resources.now())
         await dreams.save_pulled(db, dream.id, broken=broken, proposals=proposal_facts(proposals))
 
 

@@ -34,7 +34,7 @@ async def run(batch: RunBatch, resources: Resources, /) -> None:
     async with resources.db.acquire() as db:
         dream = await dreams.dream_of(db, DreamId(batch.dream_id))
         platform = await access.platform_of(db, dream.series.platform)
-        archived = await evidence.runs_to_extract(db, dream.series.id, dream.id, dream.started_at)
+        archived = await evidence.runs_to_extract(db, dream.series.id, dream.root, dream.started_at)
         texts = await effects.texts_by_version(db, dream.series.id)
 
     reader = Reader(resources, platform.words, texts, resources.now(), asyncio.Semaphore(AT_ONCE))
@@ -43,7 +43,8 @@ async def run(batch: RunBatch, resources: Resources, /) -> None:
     placed = [signal for _, signals in read for signal in signals]
 
     async with resources.db.acquire() as db, db.transaction():
-        await dreams.mark_step(db, dream.id, STEP, resources.now(), counters=_counters(judged, placed))
+        counters = _counters(judged, placed)
+        await dreams.mark_step(db, dream.id, STEP, resources.now(), fence=dream.fence, counters=counters)
         await evidence.save_outcomes(db, judged, resources.now())
         await evidence.save_signals(db, dream.id, EXTRACTOR_VERSION, placed)
 

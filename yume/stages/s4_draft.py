@@ -6,6 +6,7 @@ from typing import Final
 
 import structlog
 
+from yume.clients.model import Answered, usage_of
 from yume.domain.lessons import Draft, learnable
 from yume.domain.signals import groups
 from yume.events import RunBatch
@@ -25,16 +26,16 @@ async def run(batch: RunBatch, resources: Resources, /) -> None:
     async with resources.db.acquire() as db:
         dream = await dreams.dream_of(db, DreamId(batch.dream_id))
         taxonomy = await access.taxonomy_of(db, dream.taxonomy_id)
-        signals = await evidence.signals_of(db, dream.id, taxonomy.id)
+        signals = await evidence.signals_of(db, dream.evidence_ids, taxonomy.id)
 
     teachable = [group for group in groups(signals) if learnable(group, taxonomy)]
     drafts: list[Draft] = []
     refusals: list[str] = []
-    questions = draft.chunks(teachable)[:QUESTIONS]
-    for chunk in questions:
+    answers: list[Answered[draft.Answer]] = []
+    for chunk in draft.chunks(teachable)[:QUESTIONS]:
         question = draft.ask(chunk, language=dream.series.language)
-        answer = await resources.model.answer(question, draft.Answer)
-        stand, refused = draft.read(answer, chunk, dream_id=dream.id)
+        answers.append(answered := await resources.model.answer(question, draft.Answer))
+        stand, refused = draft.read(answered.value, chunk, dream_id=dream.names_drafts)
         drafts += stand
         refusals += [each.code for each in refused]
     if refusals:
@@ -42,9 +43,10 @@ async def run(batch: RunBatch, resources: Resources, /) -> None:
 
     async with resources.db.acquire() as db, db.transaction():
         counters = {"drafts": len(drafts), "drafts_refused": len(refusals)}
-        usage = {STEP: {"model": resources.model.name, "calls": len(questions)}}
+        usage = {STEP: usage_of(resources.model, answers)}
         now = resources.now()
-        await dreams.mark_step(db, dream.id, STEP, now, counters=counters, usage=usage)
+        await dreams.mark_step(db, dream.id, STEP, now, fence=dream.fence, counters=counters, usage=usage)
+        await dreams.save_drafts(db, dream.id, (each.id for each in drafts))
         await lessons.add_drafts(
             db,
             dream.series.id,

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import structlog
 
-from yume.domain.lessons import Draft
+from yume.clients.model import Answered, usage_of
+from yume.domain.dreams import Dream
+from yume.domain.lessons import Draft, Lesson
 from yume.domain.merging import Operation, strength
 from yume.events import RunBatch
 from yume.ids import DreamId
 from yume.prompts import merge
 from yume.resources import Resources
 from yume.store import dreams, lessons
+
+if TYPE_CHECKING:
+    from yume.store.database import Db
 
 log = structlog.get_logger()
 
@@ -24,15 +29,19 @@ async def run(batch: RunBatch, resources: Resources, /) -> None:
     """Keep typed operations on the dream's row; nothing is approved or removed here."""
     async with resources.db.acquire() as db:
         dream = await dreams.dream_of(db, DreamId(batch.dream_id))
-        drafts = sorted(await lessons.drafts_of(db, dream.id), key=strength)
-        standing = await lessons.lessons_in(db, dream.series.id, "approved")
+        staged = await lessons.drafts_by_id(db, dream.series.id, dream.draft_ids or ())
+        drafts = sorted(staged.values(), key=strength)
+        standing = await _standing(db, dream)
 
     operations: list[Operation] = []
     texts: list[Draft] = []
+    answers: list[Answered[merge.Answer]] = []
     if drafts:
         question = merge.ask(drafts[:ITEMS], standing, language=dream.series.language)
-        answer = await resources.model.answer(question, merge.Answer)
-        operations, texts, refused = merge.read(answer, drafts[:ITEMS], standing, dream_id=dream.id)
+        answers.append(answered := await resources.model.answer(question, merge.Answer))
+        operations, texts, refused = merge.read(
+            answered.value, drafts[:ITEMS], standing, dream_id=dream.names_drafts
+        )
         operations += [
             Operation("add", each.id, (each.id,), (), "not asked about") for each in drafts[ITEMS:]
         ]
@@ -40,11 +49,20 @@ async def run(batch: RunBatch, resources: Resources, /) -> None:
             log.warning("operations_refused", codes=sorted(each.code for each in refused))
 
     async with resources.db.acquire() as db, db.transaction():
-        usage = {STEP: {"model": resources.model.name, "calls": 1 if drafts else 0}}
+        usage = {STEP: usage_of(resources.model, answers)}
         now = resources.now()
-        await dreams.mark_step(db, dream.id, STEP, now, counters={"operations": len(operations)}, usage=usage)
+        counters = {"operations": len(operations)}
+        await dreams.mark_step(db, dream.id, STEP, now, fence=dream.fence, counters=counters, usage=usage)
         written_by = f"{resources.model.name}:{merge.VERSION}"
         await lessons.add_drafts(
             db, dream.series.id, dream.id, texts, origin="dream", written_by=written_by, now=now
         )
-        await dreams.save_operations(db, dream.id, [each.to_json() for each in operations])
+        proposed = [each.to_json() for each in operations]
+        await dreams.save_operations(db, dream.id, proposed, (each.id for each in standing))
+
+
+async def _standing(db: Db, dream: Dream) -> list[Lesson]:
+    """Return what stands: now, or as the original of a replay that only shows has seen it."""
+    if dream.dry and dream.standing_ids is not None:
+        return list((await lessons.lessons_by_id(db, dream.series.id, dream.standing_ids)).values())
+    return await lessons.lessons_in(db, dream.series.id, "approved")

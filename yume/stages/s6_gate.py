@@ -33,7 +33,7 @@ async def run(batch: RunBatch, resources: Resources, /) -> None:
         cited = {name for each in concerned.values() for name in each.evidence}
         signals = await evidence.signals_by_id(db, dream.series.id, cited)
 
-        tasks = await evidence.announced_tasks(db, dream.id)
+        tasks = await evidence.announced_tasks(db, dream.root)
 
     base = None if dream.base_lesson_set_id is None else str(dream.base_lesson_set_id)
     decisions = [
@@ -50,8 +50,12 @@ async def run(batch: RunBatch, resources: Resources, /) -> None:
 
     async with resources.db.acquire() as db, db.transaction():
         now = resources.now()
-        await dreams.mark_step(db, dream.id, STEP, now, counters=_counters(decisions))
-        for each in decisions:
+        await dreams.mark_step(db, dream.id, STEP, now, fence=dream.fence, counters=_counters(decisions))
+        if dream.dry:
+            await lessons.archive_drafts(
+                db, dream.id, by=BY, why="a replay shows and releases nothing", now=now
+            )
+        for each in [] if dream.dry else decisions:
             await _carry_out(db, each, now)
         await dreams.save_gate(db, dream.id, _gate(dream, base, decisions, now))
 
@@ -61,7 +65,7 @@ async def tell(batch: RunBatch, resources: Resources, /) -> Sequence[Event]:
     async with resources.db.acquire() as db:
         dream = await dreams.dream_of(db, DreamId(batch.dream_id))
     held = [each for each in (dream.gate or {}).get("decisions", []) if each["decision"] == "hold"]
-    if not held:
+    if not held or dream.dry:
         return ()
     data = {
         "platform": batch.platform,

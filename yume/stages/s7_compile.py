@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import TYPE_CHECKING, Final
 from uuid import UUID
 
 from yume.domain.dreams import Dream
 from yume.domain.guard import check_bytes
 from yume.domain.lessons import content_hash
-from yume.domain.projection import project
 from yume.errors import PermanentError
 from yume.events import RunBatch
 from yume.ids import DreamId, LessonId, LessonSetId, derived_id
+from yume.release import Release, next_release, shown_release
 from yume.resources import Resources
 from yume.store import dreams, lessons
 
@@ -19,43 +20,40 @@ if TYPE_CHECKING:
     from yume.store.database import Db
 
 STEP: Final = "s7_compile"
+DWELL: Final = "dwell"
 
 
 async def run(batch: RunBatch, resources: Resources, /) -> None:
-    """Add a lesson set, unless its body is the newest one's."""
+    """Keep the text on the dream's row; add a lesson set only where it is new and may be released."""
     async with resources.db.acquire() as db:
         dream = await dreams.dream_of(db, DreamId(batch.dream_id))
         await _check_gate(db, dream)
-        approved = await lessons.lessons_in(db, dream.series.id, "approved")
-        newest = await lessons.newest_set(db, dream.series.id)
+        release = await (shown_release(db, dream) if dream.dry else next_release(db, dream.series))
 
-    version = 1 if newest is None else newest.version + 1
-    projection = project(
-        approved,
-        series=dream.series.external_id,
-        version=version,
-        budget_tokens=dream.series.projection_budget_tokens,
-        language=dream.series.language,
-    )
-    check_bytes(projection.text)
-    changed = bool(projection.body) if newest is None else projection.body_sha256 != newest.body_sha256
+    check_bytes(release.compiled.text)
+    waits = None if dream.forced or not release.changed else release.waits
 
     async with resources.db.acquire() as db, db.transaction():
         now = resources.now()
-        counters = {"lessons": len(projection.lesson_ids), "left_out": len(projection.left_out)}
-        await dreams.mark_step(db, dream.id, STEP, now, counters=counters)
-        if changed:
-            await lessons.add_set(
-                db,
-                LessonSetId(derived_id(dream.id, "lesson_set")),
-                dream.series.id,
-                projection,
-                version=version,
-                parent=None if newest is None else newest.id,
-                gate=dream.gate,
-                dream=dream.id,
-                now=now,
-            )
+        made = release.compiled
+        counters = {"lessons": len(made.lesson_ids), "left_out": len(made.left_out)}
+        await dreams.mark_step(db, dream.id, STEP, now, fence=dream.fence, counters=counters)
+        target = None if dream.dry or waits else await _target(db, dream, release, now)
+        kept = made.to_json() | ({} if waits is None else {"waits": waits})
+        await dreams.save_compiled(db, dream.id, kept, target, DWELL if waits else None)
+
+
+async def _target(db: Db, dream: Dream, release: Release, now: datetime) -> LessonSetId | None:
+    """Return the set that the slot is to hold: one that says the same already, else a new one."""
+    if release.target is not None or not release.changed:
+        return None if release.target is None else release.target.id
+    made = LessonSetId(derived_id(dream.id, "lesson_set"))
+    parent = None if release.base is None else release.base.id
+    gate = dream.gate
+    await lessons.add_set(
+        db, made, dream.series.id, release.compiled, parent=parent, gate=gate, dream=dream.id, now=now
+    )
+    return made
 
 
 async def _check_gate(db: Db, dream: Dream) -> None:

@@ -1,29 +1,33 @@
-"""S8: write the newest lesson set into the slot and nothing else, or withhold it; make the report."""
+"""S8: see to it that the slot holds what S7 chose, or say why it does not; make the report."""
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any, Final
+from uuid import UUID
 
-from yume.clients.platform import Slot, SlotConflict, SlotText
-from yume.domain.dreams import Dream, Result
-from yume.domain.guard import check_bytes
+from yume.clients.platform import Slot, SlotText
+from yume.domain.dreams import PATIENCE, Dream, Result
 from yume.domain.lessons import Lesson
 from yume.domain.report import SlotResult, as_json, as_markdown, facts
+from yume.domain.rounds import Compiled, blocking, difference
 from yume.errors import PermanentError, StepTakenError, TransientError
 from yume.events import Event, RunBatch, event, folder_name
-from yume.ids import DreamId, InjectionId, derived_id
+from yume.ids import DreamId, InjectionId, LessonId, derived_id
 from yume.resources import Resources
-from yume.store import access, dreams, effects, lessons
+from yume.store import access, batches, dreams, effects, lessons
 from yume.store.access import Platform
 from yume.store.effects import Injection
 from yume.store.lessons import LessonSet
+from yume.swap import FOREIGN, Wanted, swap
 
 STEP: Final = "s8_write"
 BY: Final = "yume:s8_write"
-FOREIGN: Final = "slot holds foreign text"
+CONFLICT: Final = "conflict"
+LOOK_AGAIN: Final = timedelta(minutes=2)  # the batch may end while the wait is being noted
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,18 +60,18 @@ async def run(batch: RunBatch, resources: Resources, /) -> None:
         plan = Plan(
             dream,
             await access.platform_of(db, dream.series.platform),
-            await lessons.newest_set(db, dream.series.id),
+            None if dream.lesson_set_id is None else await lessons.set_by_id(db, dream.lesson_set_id),
             await effects.in_slot(db, dream.series.id),
             await effects.injection_of(db, _injection_id(dream)),
         )
-        drafted = await lessons.lessons_of_dream(db, dream.id)
+        drafted = await lessons.lessons_by_id(db, dream.series.id, _drafted(dream))
 
     outcome = await _outcome(plan, resources)
-    report = facts(dream, outcome, drafted)
+    report = facts(dream, outcome, drafted.values())
     report_key = await _archive(dream, as_markdown(report), as_json(report), resources)
 
     async with resources.db.acquire() as db, db.transaction():
-        await dreams.mark_step(db, dream.id, STEP, resources.now())
+        await dreams.mark_step(db, dream.id, STEP, resources.now(), fence=dream.fence)
         await dreams.save_result(db, dream.id, outcome.result, outcome.reason, report_key)
 
 
@@ -113,93 +117,83 @@ async def tell(batch: RunBatch, resources: Resources, /) -> Sequence[Event]:
 
 async def _outcome(plan: Plan, resources: Resources) -> SlotResult:
     """Write or withhold; what an earlier run of this step settled stays settled."""
-    target = plan.target
-    if plan.own is not None and plan.own.status == "written":
-        return _ending(plan, "published", plan.own.platform_version)
-    if plan.own is not None and plan.own.status == "conflict" and target is not None:
-        return SlotResult("held", FOREIGN, target.version, target.text, None)
-    if plan.own is not None and plan.own.status == "withheld":
-        return _ending(plan, "report_only", None)
+    own, target = plan.own, plan.target
+    if plan.dream.dry:
+        return _replayed(plan)
+    if own is not None and own.status in ("written", CONFLICT, "withheld"):
+        ended: dict[str, Result] = {"written": "published", CONFLICT: "held", "withheld": "report_only"}
+        return _ending(
+            plan, ended[own.status], own.platform_version, FOREIGN if own.status == CONFLICT else None
+        )
     if plan.dream.series.mode == "report_only":
         if target is not None and target.dream_id == plan.dream.id:
             await _request(plan, target, None, resources, withheld=True)
-        return _ending(plan, "report_only", None)
+        return _ending(plan, "report_only", None, plan.dream.reason)
+    if plan.dream.reason is not None:
+        return _ending(plan, "held", _version(plan), plan.dream.reason)
     if target is None or plan.unchanged:
-        return _ending(plan, "no_change", None if plan.current is None else plan.current.platform_version)
+        return _ending(plan, "no_change", _version(plan), None)
+    await _wait_for_batches(plan, resources)
     async with resources.slot(plan.platform) as slot:
         return await _write(plan, target, slot, resources)
 
 
-async def _write(plan: Plan, target: LessonSet, slot: Slot, resources: Resources) -> SlotResult:
-    """Swap once; where somebody else was faster, look who it was: Yume's own text is swapped once more."""
-    series = plan.dream.series.external_id
-    found = await slot.read(series)
-    for _ in range(2):
-        if found.sha256 == target.text_sha256:
-            return await _settle(plan, target, found, resources)
-        await _request(plan, target, found.version, resources)
-        if not await _is_ours(plan, found, resources):
-            return await _conflict(plan, target, resources)
-        await _check_still_ours(plan, target, resources)
-        check_bytes(target.text)
-        try:
-            await slot.write(
-                series,
-                text=target.text,
-                lesson_set_id=target.id,
-                lesson_set_version=target.version,
-                expected_version=found.version,
-                key=f"{plan.injection}:{found.version}",
-            )
-        except SlotConflict:
-            found = await slot.read(series)
-            continue
-        except PermanentError:
-            # A receipt that makes no sense: what stands in the slot decides.
-            if (found := await slot.read(series)).sha256 != target.text_sha256:
-                raise
-            return await _settle(plan, target, found, resources)
-        return await _settle(plan, target, await slot.read(series), resources)
+async def _wait_for_batches(plan: Plan, resources: Resources) -> None:
+    """Write only between two batches: while the platform has one open, its tasks shall have one version."""
+    dream, now = plan.dream, resources.now()
+    async with resources.db.acquire() as db:
+        found = blocking(await batches.open_batches(db, dream.series.id), now, dream.series.batch_max_wait)
+        if found is None:
+            return
+        until = found.since + dream.series.batch_max_wait
+        await dreams.wait_until(db, dream.id, until + PATIENCE)
     raise TransientError(
-        f"the slot of {series!r} changed twice while it was written: it holds version {found.version}"
+        f"batch {found.id!r} is open: the slot is written when it has finished, "
+        f"at {until:%Y-%m-%d %H:%M}Z at the latest",
+        retry_in=min(until - now + timedelta(milliseconds=100), LOOK_AGAIN),
     )
 
 
-async def _check_still_ours(plan: Plan, target: LessonSet, resources: Resources) -> None:
-    """Give way if the dream or the lessons moved on meanwhile: this process may have stood still."""
-    async with resources.db.acquire() as db:
-        progress = await dreams.progress_of(db, plan.dream.id)
-        newest = await lessons.newest_set(db, plan.dream.series.id)
-    at_this_step = progress is not None and progress.status == "running" and progress.step == plan.dream.step
-    if not at_this_step or newest is None or newest.id != target.id:
-        raise StepTakenError(f"dream {plan.dream.id}: another worker went on while this one stood still")
+async def _write(plan: Plan, target: LessonSet, slot: Slot, resources: Resources) -> SlotResult:
+    series = plan.dream.series
 
+    async def before(found: SlotText) -> None:
+        await _wait_for_batches(plan, resources)
+        await _request(plan, target, found.version, resources)
+        await _check_still_wanted(plan, resources)
 
-async def _settle(plan: Plan, target: LessonSet, found: SlotText, resources: Resources) -> SlotResult:
-    """Compare what stands in the slot with what was meant to, byte for byte, before calling it written."""
-    if hashlib.sha256(found.text.encode()).hexdigest() != target.text_sha256:
-        raise TransientError(
-            f"the slot of {plan.dream.series.external_id!r} holds version {found.version} with sha256 "
-            f"{found.sha256[:12]}, {target.text_sha256[:12]} was written"
-        )
+    wanted = Wanted(series.external_id, series.id, target, str(plan.injection))
+    swapped = await swap(slot, wanted, resources.db, before=before)
+    if swapped.how == "foreign":
+        return await _conflict(plan, target, swapped.found, resources)
     await _request(plan, target, None, resources)
     async with resources.db.acquire() as db, db.transaction():
-        await effects.written(db, plan.dream.series.id, plan.injection, found.version, resources.now())
-    return _ending(plan, "published", found.version)
+        await effects.written(db, series.id, plan.injection, swapped.found.version, resources.now())
+    return _ending(plan, "published", swapped.found.version, None)
 
 
-async def _conflict(plan: Plan, target: LessonSet, resources: Resources) -> SlotResult:
+async def _check_still_wanted(plan: Plan, resources: Resources) -> None:
+    """Give way if the dream moved on meanwhile: this process may have stood still, or a person was faster."""
     async with resources.db.acquire() as db:
+        progress = await dreams.progress_of(db, plan.dream.id)
+        commands = await effects.commands_of(db, plan.dream.series.id)
+    dream = plan.dream
+    at_this_step = progress is not None and (progress.status, progress.step) == ("running", dream.step)
+    if not at_this_step or progress is None or progress.fence != dream.fence:
+        raise StepTakenError(f"dream {dream.id}: another worker went on while this one stood still")
+    if commands:
+        raise TransientError(
+            f"a {commands[0].kind} by {commands[0].by} comes first", retry_in=timedelta(seconds=1)
+        )
+
+
+async def _conflict(plan: Plan, target: LessonSet, found: SlotText, resources: Resources) -> SlotResult:
+    """Leave somebody else's text alone: the series only reports until a person adopts it."""
+    await _request(plan, target, found.version, resources)
+    async with resources.db.acquire() as db, db.transaction():
         await effects.refused(db, plan.injection, "conflict", FOREIGN)
-    return SlotResult("held", FOREIGN, target.version, target.text, None)
-
-
-async def _is_ours(plan: Plan, found: SlotText, resources: Resources) -> bool:
-    """Say whether the slot is empty or holds a text that Yume made: nothing else is ever overwritten."""
-    if not found.text:
-        return True
-    async with resources.db.acquire() as db:
-        return await lessons.set_with_text(db, plan.dream.series.id, found.sha256) is not None
+        await access.demote(db, plan.dream.series.id, by=BY, why=FOREIGN, now=resources.now())
+    return _ending(plan, "held", None, FOREIGN)
 
 
 async def _request(
@@ -214,8 +208,8 @@ async def _request(
             kind="write",
             status="withheld" if withheld else "pending",
             expected_version=expected,
-            by=BY,
-            why=f"dream {plan.dream.number}",
+            by=plan.dream.asked_by or BY,
+            why=plan.dream.why or f"dream {plan.dream.number}",
             dream=plan.dream.id,
             now=resources.now(),
         )
@@ -223,18 +217,43 @@ async def _request(
             await effects.expect(db, plan.injection, expected)
 
 
+def _drafted(dream: Dream) -> set[LessonId]:
+    """Return what this dream brought: S4's drafts, and the texts that S5 merged them into."""
+    merged = {LessonId(UUID(each["lesson"])) for each in dream.operations if each["kind"] == "merge"}
+    return {*(dream.draft_ids or ()), *merged}
+
+
 def _injection_id(dream: Dream) -> InjectionId:
     """Derive the id of a dream's slot write, so that a redelivery continues it."""
     return InjectionId(derived_id(dream.id, "injection"))
 
 
-def _ending(plan: Plan, result: Result, platform_version: str | None) -> SlotResult:
+def _version(plan: Plan) -> str | None:
+    return None if plan.current is None else plan.current.platform_version
+
+
+def _ending(plan: Plan, result: Result, platform_version: str | None, reason: str | None) -> SlotResult:
     """Say how the dream ends; where nothing was written and nothing had failed, that is what it says."""
-    if result != "published" and not plan.dream.counters.get("signals"):
-        result = "no_signal"
-    if plan.target is None:
-        return SlotResult(result, None, None, "", platform_version)
-    return SlotResult(result, None, plan.target.version, plan.target.text, platform_version)
+    if result in ("no_change", "report_only") and reason is None and plan.dream.trigger != "release":
+        result = result if plan.dream.counters.get("signals") else "no_signal"
+    made = _compiled(plan.dream)
+    waits = (plan.dream.compiled or {}).get("waits")
+    return SlotResult(result, reason, made.version, made.text, platform_version, waits=waits)
+
+
+def _replayed(plan: Plan) -> SlotResult:
+    """Show what differs from the original's text, and release nothing."""
+    made = _compiled(plan.dream)
+    before = "" if plan.dream.root_compiled is None else Compiled.from_json(plan.dream.root_compiled).body
+    differs = difference(before, made.body)
+    reason = f"{len(differs)} lines differ from dream {plan.dream.root_number}" if differs else "equal body"
+    return SlotResult("replayed", reason, made.version, made.text, None, difference=differs)
+
+
+def _compiled(dream: Dream) -> Compiled:
+    if dream.compiled is None:
+        raise PermanentError(f"dream {dream.id} has no text: S7 has not compiled one")
+    return Compiled.from_json(dream.compiled)
 
 
 async def _archive(dream: Dream, markdown: bytes, document: bytes, resources: Resources) -> str:

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime
-from typing import Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from yume.domain.dreams import Dream
-from yume.domain.measurement import METHOD, METRIC_VERSION, RunFact, version_rates
+from yume.domain.measurement import METHOD, METRIC_VERSION, RunFact, VersionRate, version_rates
 from yume.errors import PermanentError
 from yume.events import DreamFinished, Event, RunBatch, event
 from yume.ids import DreamId, MeasurementId, derived_id
 from yume.resources import Resources
 from yume.store import dreams, effects, evidence
-from yume.store.effects import Look
+from yume.store.effects import Injection, Look
+
+if TYPE_CHECKING:
+    from yume.store.database import Db
 
 STEP: Final = "s9_measure"
 
@@ -26,14 +30,22 @@ async def run(batch: RunBatch, resources: Resources, /) -> None:
     async with resources.db.acquire() as db:
         dream = await dreams.dream_of(db, DreamId(batch.dream_id))
         known = await evidence.run_facts(db, dream.series.id, dream.before)
+        ended = await _version_ended(db, dream)
+    now = resources.now()
 
     everything = [(fact, finished_at) for fact, _, finished_at in known]
     own = [(fact, finished_at) for fact, owner, finished_at in known if owner == dream.id]
-    looks = [*_looks(dream, "batch", own), *_looks(dream, "cumulative", everything)]
+    match dream.trigger:
+        case "replay":
+            looks = []
+        case "release":
+            looks = [] if ended is None else [_superseded(dream, ended, everything, now)]
+        case _:
+            looks = [*_looks(dream, "batch", own), *_looks(dream, "cumulative", everything)]
 
     async with resources.db.acquire() as db, db.transaction():
-        now = resources.now()
-        await dreams.mark_step(db, dream.id, STEP, now, counters={"measurements": len(looks)})
+        counters = {"measurements": len(looks)}
+        await dreams.mark_step(db, dream.id, STEP, now, fence=dream.fence, counters=counters)
         await effects.save_measurements(db, dream.series.id, dream.id, looks, METHOD, now)
         await dreams.finish(db, dream.id, now)
 
@@ -68,6 +80,30 @@ def _looks(dream: Dream, window: Literal["batch", "cumulative"], dated: Sequence
         )
         for rate in version_rates(fact for fact, _ in dated)
     ]
+
+
+async def _version_ended(db: Db, dream: Dream) -> Injection | None:
+    """Return the slot write that a person's release took the place of before its time."""
+    written = await effects.injection_of_dream(db, dream.id) if dream.forced else None
+    if written is None or written.status != "written":
+        return None
+    return await effects.written_before(db, dream.series.id, written.id)
+
+
+def _superseded(dream: Dream, ended: Injection, dated: Sequence[Dated], now: datetime) -> Look:
+    """Close a version that was replaced before anything could be said of it, with the runs that it had."""
+    assert ended.written_at is not None
+    version = ended.platform_version
+    mine = [each for each in dated if each[0].counted_version == version]
+    found = [
+        look for look in _looks(dream, "cumulative", mine) if look.rate.lesson_set_id == ended.lesson_set_id
+    ]
+    closed: dict[str, Any] = {"verdict": "no_evidence", "why": "superseded"}
+    if found:
+        return replace(found[0], rate=replace(found[0].rate, **closed))
+    rate = VersionRate(version, ended.lesson_set_id, 0, 0, 0, {}, None, 0.0, 1.0, **closed)
+    name = MeasurementId(derived_id(dream.id, "closed", str(ended.id)))
+    return Look(name, rate, "cumulative", ended.written_at, max(now, ended.written_at))
 
 
 def _finished(batch: RunBatch, dream: Dream) -> DreamFinished:

@@ -10,7 +10,7 @@ from yume.domain.dreams import Mode, Series
 from yume.domain.runs import Capabilities
 from yume.domain.taxonomy import Taxonomy, read_classes
 from yume.errors import PermanentError
-from yume.ids import PlatformId, TaxonomyId, new_id
+from yume.ids import PlatformId, SeriesId, TaxonomyId, new_id
 from yume.store import queries
 
 if TYPE_CHECKING:
@@ -101,6 +101,12 @@ async def promote(db: Db, series: Series, mode: Mode, *, by: str, why: str, now:
     """Change a series' mode and record who did it; False if it is in that mode already."""
     entry = {"from": series.mode, "to": mode, "by": by, "why": why, "at": now.isoformat()}
     return str(await db.execute(SQL["promote"], series.id, mode, why, [entry])) == "UPDATE 1"
+
+
+async def demote(db: Db, series: SeriesId, *, by: str, why: str, now: datetime) -> bool:
+    """Set a series back to report_only and record why; False if it only reports already."""
+    entry = {"to": "report_only", "by": by, "why": why, "at": now.isoformat()}
+    return str(await db.execute(SQL["demote"], series, why, entry)) == "UPDATE 1"
 
 
 async def taxonomy_of(db: Db, taxonomy: TaxonomyId) -> Taxonomy:

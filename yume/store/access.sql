@@ -45,6 +45,12 @@ UPDATE yume.series
    SET mode = $2, mode_reason = $3, promotions = promotions || $4
  WHERE id = $1 AND mode <> $2;
 
+-- name: demote
+-- $1 series, $2 why, $3 the entry that says who, to what and when
+UPDATE yume.series
+   SET mode = 'report_only', mode_reason = $2, promotions = promotions || jsonb_build_array(jsonb_build_object('from', mode) || $3)
+ WHERE id = $1 AND mode <> 'report_only';
+
 -- name: taxonomy_of
 -- $1 taxonomy
 SELECT id, name, version, classes FROM yume.taxonomies WHERE id = $1;

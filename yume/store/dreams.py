@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
+from uuid import UUID
 
-from yume.domain.dreams import PATIENCE, Dream, Result, Series, Status, Trigger
+from yume.domain.dreams import Dream, Result, Series, Status, Trigger
 from yume.errors import PermanentError, StepTakenError
-from yume.ids import DreamId, SeriesId, new_id
+from yume.ids import DreamId, LessonId, LessonSetId, SeriesId
 from yume.store import queries
 
 if TYPE_CHECKING:
@@ -26,11 +27,29 @@ class Progress:
 
     platform: str
     series: str
+    number: int
     status: Status
     step: str | None
     announced: str | None
     attempt: int
+    fence: int
+    lease_until: datetime | None
+    result: Result | None
+    reason: str | None
     error: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """A dream as an operator names it; `replay_of` is the original of a replay."""
+
+    id: DreamId
+    number: int
+    trigger: Trigger
+    status: Status
+    step: str | None
+    result: Result | None
+    replay_of: DreamId | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,39 +61,6 @@ class Due:
     series: str
     step: str | None
     attempt: int
-
-
-async def lock_series(db: Db, series: SeriesId) -> None:
-    """Let nobody else collect, close or start for this series until the transaction ends."""
-    await db.execute(SQL["lock_series"], series)
-
-
-async def collecting(db: Db, series: SeriesId, trigger: Trigger, now: datetime) -> DreamId:
-    """Return the dream that collects the series' next batch; open it if there is none."""
-    found = await db.fetchval(SQL["collecting"], series)
-    return DreamId(found or await db.fetchval(SQL["open_dream"], new_id(), series, trigger, now))
-
-
-async def close_batch(db: Db, dream: DreamId, *, batch_id: str | None, now: datetime) -> bool:
-    """Close the batch and queue its dream; False if somebody else did."""
-    return str(await db.execute(SQL["close_batch"], dream, now, batch_id, now)) == "UPDATE 1"
-
-
-async def start_next(db: Db, series: SeriesId, now: datetime) -> DreamId | None:
-    """Start the oldest queued dream, on the newest lesson set as its frozen base, unless one is running."""
-    found = await db.fetchval(SQL["start_next"], series, now, now + PATIENCE)
-    return None if found is None else DreamId(found)
-
-
-async def waiting_series(db: Db) -> list[SeriesId]:
-    """Return the series in which a dream could start now."""
-    return [SeriesId(row["series_id"]) for row in await db.fetch(SQL["waiting_series"])]
-
-
-async def overdue_batches(db: Db, now: datetime) -> list[tuple[DreamId, SeriesId]]:
-    """Return the batches that have waited as long as their series allows."""
-    rows = await db.fetch(SQL["overdue_batches"], now)
-    return [(DreamId(row["id"]), SeriesId(row["series_id"])) for row in rows]
 
 
 async def unannounced(db: Db, now: datetime, quiet_since: datetime) -> list[Due]:
@@ -107,9 +93,29 @@ async def put_off(db: Db, dream: DreamId, until: datetime) -> bool:
     return str(await db.execute(SQL["put_off"], dream, until)) == "UPDATE 1"
 
 
-async def beat(db: Db, dream: DreamId, now: datetime) -> None:
-    """Note that a step of the dream is being worked on."""
-    await db.execute(SQL["beat"], dream, now)
+async def wait_until(db: Db, dream: DreamId, deadline: datetime) -> None:
+    """Move the deadline: what the dream waits for is no failure of its own."""
+    await db.execute(SQL["wait_until"], dream, deadline)
+
+
+async def wake(db: Db, series: SeriesId, now: datetime) -> None:
+    """Make a dream that waits to write due at once."""
+    await db.execute(SQL["wake"], series, now)
+
+
+async def take_lease(db: Db, dream: DreamId, holder: UUID, *, now: datetime, until: datetime) -> bool:
+    """Make the dream's step one worker's own for a while; False if another has it."""
+    return await db.fetchval(SQL["take_lease"], dream, holder, now, until) is not None
+
+
+async def beat(db: Db, dream: DreamId, holder: UUID, *, now: datetime, until: datetime) -> None:
+    """Note that the holder still works on the dream's step, and prolong its lease."""
+    await db.execute(SQL["beat"], dream, holder, now, until)
+
+
+async def give_lease_back(db: Db, dream: DreamId, holder: UUID) -> None:
+    """Let the next worker have the dream's step at once."""
+    await db.execute(SQL["give_lease_back"], dream, holder)
 
 
 async def progress_of(db: Db, dream: DreamId) -> Progress | None:
@@ -124,16 +130,17 @@ async def mark_step(
     step: str,
     now: datetime,
     *,
+    fence: int = 0,
     counters: Mapping[str, int] | None = None,
     usage: Mapping[str, Any] | None = None,
 ) -> None:
     """Mark the step as done, first of all in the transaction that saves it.
 
-    The row's lock lets one writer in; a second one that ran the same step finds the mark, raises
-    StepTakenError and so takes nothing with it into the database.
+    The row's lock lets one writer in; a second one that ran the same step finds the mark or a newer fence
+    than its own, raises StepTakenError and so takes nothing with it into the database.
     """
-    if await db.fetchval(SQL["mark_step"], dream, step, counters or {}, usage or {}, now) is None:
-        raise StepTakenError(f"dream {dream}: step {step} is already done, or the dream no longer runs")
+    if await db.fetchval(SQL["mark_step"], dream, step, counters or {}, usage or {}, now, fence) is None:
+        raise StepTakenError(f"dream {dream}: step {step} is another's or done, or the dream no longer runs")
 
 
 async def dream_of(db: Db, dream: DreamId) -> Dream:
@@ -166,9 +173,23 @@ async def save_pulled(
     await db.execute(SQL["save_pulled"], dream, list(broken), list(proposals))
 
 
-async def save_operations(db: Db, dream: DreamId, operations: Sequence[Mapping[str, Any]]) -> None:
-    """Keep what S5 proposed."""
-    await db.execute(SQL["save_operations"], dream, list(operations))
+async def save_drafts(db: Db, dream: DreamId, drafts: Iterable[LessonId]) -> None:
+    """Keep which drafts S4 staged."""
+    await db.execute(SQL["save_drafts"], dream, list(drafts))
+
+
+async def save_operations(
+    db: Db, dream: DreamId, operations: Sequence[Mapping[str, Any]], standing: Iterable[LessonId]
+) -> None:
+    """Keep what S5 proposed, and the lessons that stood when it did."""
+    await db.execute(SQL["save_operations"], dream, list(operations), list(standing))
+
+
+async def save_compiled(
+    db: Db, dream: DreamId, compiled: Mapping[str, Any], target: LessonSetId | None, reason: str | None
+) -> None:
+    """Keep the text that S7 made, and the set that S8 has to see in the slot; without one, why not."""
+    await db.execute(SQL["save_compiled"], dream, dict(compiled), target, reason)
 
 
 async def save_gate(db: Db, dream: DreamId, gate: Mapping[str, Any]) -> None:
@@ -189,6 +210,39 @@ async def finish(db: Db, dream: DreamId, now: datetime) -> None:
 async def fail(db: Db, dream: DreamId, error: str, now: datetime) -> bool:
     """End the dream badly; False if it was not running."""
     return await db.fetchval(SQL["fail"], dream, now, error) is not None
+
+
+async def park(db: Db, dream: DreamId, reason: str) -> bool:
+    """Leave the dream to a person; False if it was not running."""
+    return await db.fetchval(SQL["park"], dream, reason) is not None
+
+
+async def resume(db: Db, dream: DreamId, *, by: str, why: str) -> bool:
+    """Queue a parked dream again; False if it is not parked."""
+    return await db.fetchval(SQL["resume"], dream, by, why) is not None
+
+
+async def cancel(db: Db, dream: DreamId, reason: str, now: datetime) -> bool:
+    """End a dream that has not ended; False if it has."""
+    return await db.fetchval(SQL["cancel"], dream, now, reason) is not None
+
+
+async def running_dream(db: Db, series: SeriesId) -> DreamId | None:
+    """Return the dream in progress."""
+    found = await db.fetchval(SQL["running_dream"], series)
+    return None if found is None else DreamId(found)
+
+
+async def dream_numbered(db: Db, series: SeriesId, number: int) -> Known | None:
+    """Return a series' dream by its number."""
+    row = await db.fetchrow(SQL["dream_numbered"], series, number)
+    return None if row is None else Known(**dict(row))
+
+
+async def dream_named(db: Db, dream: DreamId) -> Known | None:
+    """Return a dream by its id."""
+    row = await db.fetchrow(SQL["dream_named"], dream)
+    return None if row is None else Known(**dict(row))
 
 
 async def dreams_of_series(db: Db, series: SeriesId) -> list[asyncpg.Record]:

@@ -9,6 +9,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from yume.domain.measurement import VersionRate
+from yume.domain.rounds import Standing
 from yume.ids import DreamId, InjectionId, LessonSetId, MeasurementId, SeriesId
 from yume.store import queries
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 SQL: Final = queries.load("effects.sql")
 
 InjectionKind = Literal["write", "rollback", "kill", "experiment", "adopted"]
+How = Literal["posted", "restored", "current"]
 InjectionStatus = Literal["pending", "written", "conflict", "failed", "withheld"]
 
 
@@ -34,6 +36,50 @@ class Injection:
     expected_version: str | None
     platform_version: str | None
     written_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """What S8's component has to do or has done; `text_sha256` is that of the text it met or has to meet.
+
+    A write of a dream that ended before it could settle it is one, too; until `held_until` its worker may
+    still be at it.
+    """
+
+    id: InjectionId
+    series_id: SeriesId
+    lesson_set_id: LessonSetId | None
+    kind: InjectionKind
+    status: InjectionStatus
+    expected_version: str | None
+    platform_version: str | None
+    text_sha256: str | None
+    by: str
+    why: str
+    requested_at: datetime
+    written_at: datetime | None
+    how: How | None
+    error: str | None
+    held_until: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A series whose slot's component has to be called for a command."""
+
+    command: InjectionId
+    platform: str
+    series: str
+    requested_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class InSlot:
+    """The version in the slot: how it came there, when, and what it has lived through since."""
+
+    requested_at: datetime
+    written_at: datetime
+    standing: Standing
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,13 +119,13 @@ async def request(
     expected_version: str | None,
     by: str,
     why: str,
-    dream: DreamId | None,
+    dream: DreamId | None = None,
+    text_sha256: str | None = None,
     now: datetime,
 ) -> None:
     """Note that a slot write is wanted, before anything is sent; asked twice, it is one row."""
-    await db.execute(
-        SQL["request"], injection, series, lesson_set, kind, expected_version, by, why, now, dream, status
-    )
+    arguments = (series, lesson_set, kind, expected_version, by, why, now, dream, status, text_sha256)
+    await db.execute(SQL["request"], injection, *arguments)
 
 
 async def expect(db: Db, injection: InjectionId, expected_version: str | None) -> None:
@@ -88,10 +134,17 @@ async def expect(db: Db, injection: InjectionId, expected_version: str | None) -
 
 
 async def written(
-    db: Db, series: SeriesId, injection: InjectionId, platform_version: str, now: datetime
+    db: Db,
+    series: SeriesId,
+    injection: InjectionId,
+    platform_version: str,
+    now: datetime,
+    *,
+    how: How = "posted",
+    lesson_set: LessonSetId | None = None,
 ) -> None:
     """Note that the slot holds the set, under the version that the platform gave it."""
-    await db.execute(SQL["settle"], injection, "written", platform_version, now, None)
+    await db.execute(SQL["settle"], injection, "written", platform_version, now, None, lesson_set, how)
     await db.execute(SQL["replace_older"], series, injection, now)
 
 
@@ -99,7 +152,68 @@ async def refused(
     db: Db, injection: InjectionId, status: Literal["conflict", "failed", "withheld"], error: str
 ) -> None:
     """Note that a pending write was not done, and why."""
-    await db.execute(SQL["settle"], injection, status, None, None, error)
+    await db.execute(SQL["settle"], injection, status, None, None, error, None, None)
+
+
+async def saw(db: Db, command: InjectionId, *, version: str, text_sha256: str, what: str) -> None:
+    """Note what a look found in the slot."""
+    await db.execute(SQL["saw"], command, version, text_sha256, what)
+
+
+async def standing_of(db: Db, series: SeriesId) -> InSlot | None:
+    """Return what the version in the slot has lived through; None where Yume never wrote."""
+    row = await db.fetchrow(SQL["standing_of"], series)
+    if row is None:
+        return None
+    standing = Standing(batches=row["batches"], runs=row["runs"], kind=row["kind"])
+    return InSlot(row["requested_at"], row["written_at"], standing)
+
+
+async def was_in_slot(db: Db, series: SeriesId, at: datetime) -> bool:
+    """Say whether a version of Yume's stood in the slot by then."""
+    return bool(await db.fetchval(SQL["was_in_slot"], series, at))
+
+
+async def commands_of(db: Db, series: SeriesId) -> list[Command]:
+    """Return what is to be done in a series' slot before any dream's write, oldest first."""
+    return [Command(**dict(row)) for row in await db.fetch(SQL["commands_of"], series)]
+
+
+async def version_of_set(db: Db, series: SeriesId, lesson_set: LessonSetId) -> str | None:
+    """Return the platform's version under which a set last stood in the slot."""
+    found = await db.fetchval(SQL["version_of_set"], series, lesson_set)
+    return None if found is None else str(found)
+
+
+async def command_of(db: Db, command: InjectionId) -> Command | None:
+    """Return one command."""
+    row = await db.fetchrow(SQL["command_of"], command)
+    return None if row is None else Command(**dict(row))
+
+
+async def untold_commands(db: Db, series: SeriesId) -> list[Command]:
+    """Return the commands that were dealt with and that nobody has been told of."""
+    return [Command(**dict(row)) for row in await db.fetch(SQL["untold_commands"], series)]
+
+
+async def to_announce(db: Db, asked_before: datetime) -> list[Call]:
+    """Return the commands that S8's component has to hear of, again where it left one for long."""
+    return [Call(*row) for row in await db.fetch(SQL["to_announce"], asked_before)]
+
+
+async def mark_requested(db: Db, command: InjectionId) -> None:
+    """Note that the call for a command is stored."""
+    await db.execute(SQL["mark_requested"], command)
+
+
+async def mark_told(db: Db, command: InjectionId) -> None:
+    """Note that what became of a command is told."""
+    await db.execute(SQL["mark_told"], command)
+
+
+async def slot_writes(db: Db, series: SeriesId) -> list[asyncpg.Record]:
+    """Return the writes and commands of a series' slot, newest first, as rows for display."""
+    return list(await db.fetch(SQL["slot_writes"], series))
 
 
 async def written_before(db: Db, series: SeriesId, injection: InjectionId) -> Injection | None:

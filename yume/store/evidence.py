@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
-from yume.domain.dreams import Status
 from yume.domain.measurement import RunFact
 from yume.domain.runs import Judgement, Verdict
 from yume.domain.signals import Found, Pointer, Signal
@@ -86,34 +85,6 @@ class Evidence:
     outcome: str | None
     platform: str
     series: str
-
-
-async def announce_run(
-    db: Db,
-    series: SeriesId,
-    dream: DreamId,
-    *,
-    task_id: str,
-    status: str,
-    finished_at: datetime,
-    now: datetime,
-) -> bool:
-    """Make the row of a task that a callback announced; False if the task is known."""
-    made = await db.fetchval(SQL["announce_run"], new_id(), series, dream, task_id, status, finished_at, now)
-    return made is not None
-
-
-async def batch_of_task(
-    db: Db, series: SeriesId, task_id: str
-) -> tuple[DreamId | None, Status | None] | None:
-    """Return the dream that has the task, and that dream's status; None if the task is not known."""
-    row = await db.fetchrow(SQL["batch_of_task"], series, task_id)
-    return None if row is None else (row["dream_id"], row["dream_status"])
-
-
-async def batch_size(db: Db, dream: DreamId) -> int:
-    """Return how many tasks a batch holds so far."""
-    return int(await db.fetchval(SQL["batch_size"], dream))
 
 
 async def announced_tasks(db: Db, dream: DreamId) -> list[str]:
@@ -203,9 +174,9 @@ async def save_signals(db: Db, dream: DreamId, extractor: str, placed: Sequence[
     )
 
 
-async def signals_of(db: Db, dream: DreamId, taxonomy: TaxonomyId) -> list[Signal]:
-    """Return a dream's signals with their labels under a taxonomy, task by task."""
-    return [_signal(row) for row in await db.fetch(SQL["signals_of"], dream, str(taxonomy))]
+async def signals_of(db: Db, dreams: Iterable[DreamId], taxonomy: TaxonomyId) -> list[Signal]:
+    """Return the signals of a batch with their labels under a taxonomy, task by task."""
+    return [_signal(row) for row in await db.fetch(SQL["signals_of"], list(dreams), str(taxonomy))]
 
 
 async def signals_by_id(db: Db, series: SeriesId, signals: Iterable[SignalId]) -> dict[SignalId, Signal]:
@@ -214,11 +185,13 @@ async def signals_by_id(db: Db, series: SeriesId, signals: Iterable[SignalId]) -
     return {signal.id: signal for signal in found}
 
 
-async def save_labels(db: Db, dream: DreamId, taxonomy: TaxonomyId, labels: Mapping[str, Label]) -> None:
+async def save_labels(
+    db: Db, dreams: Iterable[DreamId], taxonomy: TaxonomyId, labels: Mapping[str, Label]
+) -> None:
     """Label all signals of each fingerprint; a label that was given before stays."""
     await db.execute(
         SQL["save_labels"],
-        dream,
+        list(dreams),
         str(taxonomy),
         list(labels),
         [

@@ -1,21 +1,3 @@
--- name: announce_run
--- $1 id, $2 series, $3 dream, $4 task, $5 status, $6 finished at, $7 now
-INSERT INTO yume.runs (id, series_id, dream_id, task_id, status, finished_at, announced_at)
-VALUES ($1, $2, $3, $4, $5, $6, $7)
-ON CONFLICT (series_id, task_id) DO NOTHING
-RETURNING id;
-
--- name: batch_of_task
--- $1 series, $2 task
-SELECT runs.dream_id, dream_runs.status AS dream_status
-  FROM yume.runs
-  LEFT JOIN yume.dream_runs ON dream_runs.id = runs.dream_id
- WHERE runs.series_id = $1 AND runs.task_id = $2;
-
--- name: batch_size
--- $1 dream
-SELECT count(*) FROM yume.runs WHERE dream_id = $1;
-
 -- name: announced_tasks
 -- $1 dream
 SELECT task_id FROM yume.runs WHERE dream_id = $1 ORDER BY task_id;
@@ -92,14 +74,15 @@ UPDATE yume.runs
    SET outcome = new.outcome,
        verdict = new.verdict,
        rescued = new.rescued,
-       settled_at = CASE WHEN new.settled THEN $1::timestamptz END,
+       settled_at = CASE WHEN new.settled THEN coalesce(runs.settled_at, $1::timestamptz) END,
        memory_version = new.memory_version,
        memory_version_source = new.memory_version_source,
        lesson_set_id = (
          SELECT injections.lesson_set_id FROM yume.injections
           WHERE injections.series_id = runs.series_id
             AND injections.status = 'written'
-            AND injections.platform_version = new.memory_version)
+            AND injections.platform_version = new.memory_version
+          ORDER BY injections.written_at DESC LIMIT 1)
   FROM unnest($2::uuid[], $3::text[], $4::text[], $5::boolean[], $6::boolean[], $7::text[], $8::text[])
     AS new (id, outcome, verdict, rescued, settled, memory_version, memory_version_source)
  WHERE runs.id = new.id;
@@ -115,12 +98,16 @@ SELECT $1, $2, new.id, new.run_id, new.ordinal, new.kind, new.source_class, new.
 ON CONFLICT (id) DO NOTHING;
 
 -- name: signals_of
--- $1 dream, $2 taxonomy
+-- $1 dreams, $2 taxonomy: of a run that was extracted anew, what the newest extractor found
 SELECT signals.id, signals.run_id, runs.task_id, signals.ordinal, signals.kind, signals.source_class, signals.pointer,
        signals.excerpt, signals.fingerprint, signals.labels -> $2 ->> 'code' AS code
   FROM yume.signals
   JOIN yume.runs ON runs.id = signals.run_id
- WHERE signals.dream_id = $1
+ WHERE signals.dream_id = ANY ($1::uuid[])
+   AND signals.extractor = (
+         SELECT newest.extractor FROM yume.signals AS newest
+          WHERE newest.run_id = signals.run_id AND newest.dream_id = ANY ($1::uuid[])
+          ORDER BY newest.created_at DESC LIMIT 1)
  ORDER BY runs.task_id, signals.raw_sha256, signals.ordinal;
 
 -- name: signals_by_id
@@ -133,11 +120,11 @@ SELECT signals.id, signals.run_id, runs.task_id, signals.ordinal, signals.kind, 
  ORDER BY runs.task_id, signals.raw_sha256, signals.ordinal;
 
 -- name: save_labels
--- $1 dream, $2 taxonomy, $3 fingerprints, $4 labels: a label that was given stays
+-- $1 dreams, $2 taxonomy, $3 fingerprints, $4 labels: a label that was given stays
 UPDATE yume.signals
    SET labels = labels || jsonb_build_object($2::text, new.label::jsonb)
   FROM unnest($3::text[], $4::text[]) AS new (fingerprint, label)
- WHERE signals.dream_id = $1
+ WHERE signals.dream_id = ANY ($1::uuid[])
    AND signals.fingerprint = new.fingerprint
    AND NOT signals.labels ? $2::text;
 

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, Final
 from uuid import UUID
 
 from yume.domain.lessons import Draft, Lesson, Origin, Quote, State
-from yume.domain.projection import TOKEN_COUNTER, Projection
+from yume.domain.projection import TOKEN_COUNTER
+from yume.domain.rounds import Compiled
 from yume.ids import DreamId, LessonId, LessonSetId, SeriesId, SignalId
 from yume.store import queries
 
@@ -84,20 +85,10 @@ async def lessons_in(db: Db, series: SeriesId, *states: State) -> list[Lesson]:
     return [_lesson(row) for row in await db.fetch(SQL["lessons_in"], series, list(states))]
 
 
-async def lessons_of_dream(db: Db, dream: DreamId) -> list[Lesson]:
-    """Return what a dream drafted, in whatever state it is now."""
-    return [_lesson(row) for row in await db.fetch(SQL["lessons_of_dream"], dream)]
-
-
 async def lessons_by_id(db: Db, series: SeriesId, lessons: Iterable[LessonId]) -> dict[LessonId, Lesson]:
     """Return those of the lessons that the series has."""
     found = [_lesson(row) for row in await db.fetch(SQL["lessons_by_id"], series, list(lessons))]
     return {lesson.id: lesson for lesson in found}
-
-
-async def drafts_of(db: Db, dream: DreamId) -> list[Draft]:
-    """Return what a dream drafted and nobody has decided on yet."""
-    return [_draft(row) for row in await db.fetch(SQL["drafts_of"], dream)]
 
 
 async def drafts_by_id(db: Db, series: SeriesId, lessons: Iterable[LessonId]) -> dict[LessonId, Draft]:
@@ -116,6 +107,25 @@ async def move(
     return str(await db.execute(SQL["move"], lesson, source, target, [entry])) == "UPDATE 1"
 
 
+async def archive_drafts(db: Db, dream: DreamId, *, by: str, why: str, now: datetime) -> None:
+    """Put aside what a dream drafted and nobody has decided on."""
+    entry = {"from": "draft", "to": "archived", "by": by, "why": why, "at": now.isoformat()}
+    await db.execute(SQL["archive_drafts"], dream, [entry])
+
+
+async def add_owners_rule(
+    db: Db, lesson: LessonId, series: SeriesId, rule: str, *, by: str, why: str, now: datetime
+) -> None:
+    """Keep a person's own rule."""
+    born = [{"from": None, "to": "approved", "by": by, "why": why, "at": now.isoformat()}]
+    await db.execute(SQL["add_owners_rule"], lesson, series, rule, by, born)
+
+
+async def moved_since(db: Db, series: SeriesId, since: datetime, *, but_at: datetime) -> bool:
+    """Say whether a lesson came to be approved, or ceased to be, after an instant and not just at another."""
+    return bool(await db.fetchval(SQL["moved_since"], series, since, but_at))
+
+
 async def newest_set(db: Db, series: SeriesId) -> LessonSet | None:
     """Return the series' newest compiled set, written or not."""
     return _set(await db.fetchrow(SQL["newest_set"], series))
@@ -124,6 +134,11 @@ async def newest_set(db: Db, series: SeriesId) -> LessonSet | None:
 async def set_by_id(db: Db, lesson_set: LessonSetId) -> LessonSet | None:
     """Return one compiled set."""
     return _set(await db.fetchrow(SQL["set_by_id"], lesson_set))
+
+
+async def set_numbered(db: Db, series: SeriesId, version: int) -> LessonSet | None:
+    """Return a series' set by its version."""
+    return _set(await db.fetchrow(SQL["set_numbered"], series, version))
 
 
 async def set_with_text(db: Db, series: SeriesId, text_sha256: str) -> LessonSet | None:
@@ -135,29 +150,27 @@ async def add_set(
     db: Db,
     lesson_set: LessonSetId,
     series: SeriesId,
-    projection: Projection,
+    compiled: Compiled,
     *,
-    version: int,
     parent: LessonSetId | None,
-    gate: Any,
-    dream: DreamId,
+    gate: Any = None,
+    dream: DreamId | None = None,
     now: datetime,
 ) -> None:
     """Keep a compiled text for good."""
-    left_out = [{"lesson_id": str(each.lesson_id), "why": each.why} for each in projection.left_out]
     await db.execute(
         SQL["add_set"],
         lesson_set,
         series,
-        version,
+        compiled.version,
         parent,
-        list(projection.lesson_ids),
-        left_out,
-        projection.body,
-        projection.body_sha256,
-        projection.text,
-        projection.text_sha256,
-        projection.tokens,
+        list(compiled.lesson_ids),
+        compiled.to_json()["left_out"],
+        compiled.body,
+        compiled.body_sha256,
+        compiled.text,
+        compiled.text_sha256,
+        compiled.tokens,
         TOKEN_COUNTER,
         gate,
         dream,

@@ -20,22 +20,6 @@ SELECT id, lineage_id, revision, origin, state, symptom, root_cause, rule, categ
  WHERE series_id = $1 AND state = ANY ($2::text[]) AND rule IS NOT NULL
  ORDER BY id;
 
--- name: drafts_of
--- $1 dream
-SELECT id, lineage_id, revision, origin, state, symptom, root_cause, rule, category, scope, advice, confidence, target,
-       evidence, quotes, trust
-  FROM yume.lessons
- WHERE dream_id = $1 AND state = 'draft' AND rule IS NOT NULL
- ORDER BY id;
-
--- name: lessons_of_dream
--- $1 dream
-SELECT id, lineage_id, revision, origin, state, symptom, root_cause, rule, category, scope, advice, confidence, target,
-       evidence, quotes, trust
-  FROM yume.lessons
- WHERE dream_id = $1 AND rule IS NOT NULL
- ORDER BY id;
-
 -- name: lessons_by_id
 -- $1 series, $2 lessons
 SELECT id, lineage_id, revision, origin, state, symptom, root_cause, rule, category, scope, advice, confidence, target,
@@ -47,6 +31,25 @@ SELECT id, lineage_id, revision, origin, state, symptom, root_cause, rule, categ
 -- name: move
 -- $1 lesson, $2 from, $3 to, $4 the history entry
 UPDATE yume.lessons SET state = $3, history = history || $4 WHERE id = $1 AND state = $2;
+
+-- name: archive_drafts
+-- $1 dream, $2 the history entry
+UPDATE yume.lessons SET state = 'archived', history = history || $2 WHERE dream_id = $1 AND state = 'draft';
+
+-- name: add_owners_rule
+-- $1 id, $2 series, $3 rule, $4 written by, $5 history: a person's own, approved by being written
+INSERT INTO yume.lessons (
+  id, series_id, lineage_id, revision, symptom, root_cause, rule, category, scope, confidence, evidence, origin, state, history,
+  written_by)
+VALUES ($1, $2, $1, 1, '', '', $3, 'other', 'all', 1, '{}', 'owner', 'approved', $5, $4)
+ON CONFLICT (id) DO NOTHING;
+
+-- name: moved_since
+-- $1 series, $2 since, $3 but not at: whether a lesson came to be approved, or ceased to be
+SELECT EXISTS (
+  SELECT FROM yume.lessons, jsonb_array_elements(history) AS move
+   WHERE series_id = $1 AND (move ->> 'to' = 'approved' OR move ->> 'from' = 'approved')
+     AND (move ->> 'at')::timestamptz > $2 AND (move ->> 'at')::timestamptz <> $3);
 
 -- name: newest_set
 -- $1 series
@@ -61,6 +64,12 @@ SELECT id, version, lesson_ids, body, body_sha256, text, text_sha256, tokens, dr
 SELECT id, version, lesson_ids, body, body_sha256, text, text_sha256, tokens, dream_id
   FROM yume.lesson_sets
  WHERE id = $1;
+
+-- name: set_numbered
+-- $1 series, $2 version
+SELECT id, version, lesson_ids, body, body_sha256, text, text_sha256, tokens, dream_id
+  FROM yume.lesson_sets
+ WHERE series_id = $1 AND version = $2;
 
 -- name: set_with_text
 -- $1 series, $2 sha256 of the whole text

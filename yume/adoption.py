@@ -1,0 +1,101 @@
+"""A text in a slot that Yume did not write: it is left alone, shown to a person, and adopted by one only."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime
+from typing import TYPE_CHECKING, Final
+
+from yume.clients.platform import Slot, SlotText
+from yume.domain.adopting import rules_of
+from yume.domain.dreams import Series
+from yume.domain.projection import project
+from yume.domain.rounds import compiled
+from yume.events import folder_name
+from yume.ids import LessonId, LessonSetId, derived_id
+from yume.resources import Resources
+from yume.store import access, batches, effects, lessons
+from yume.store.effects import Command
+from yume.swap import FOREIGN, is_ours
+
+if TYPE_CHECKING:
+    from yume.store.database import Db
+
+BY: Final = "yume:s8_commands"
+SEEN: Final = "seen, not adopted"
+EMPTY: Final = "the slot is empty: there is nothing to adopt"
+OWN: Final = "the slot holds a text that Yume wrote: there is nothing to adopt"
+
+
+async def leave_alone(command: Command, series: Series, found: SlotText, resources: Resources) -> None:
+    """Leave somebody else's text alone: the series only reports until a person adopts it."""
+    await _keep_text(series, found, resources)
+    async with resources.db.acquire() as db, db.transaction():
+        await effects.refused(db, command.id, "conflict", FOREIGN)
+        now = resources.now()
+        await access.demote(db, series.id, by=BY, why=FOREIGN, now=now)
+
+
+async def look(command: Command, series: Series, slot: Slot, resources: Resources) -> None:
+    """Show what stands in the slot, for a person to decide on."""
+    found = await slot.read(series.external_id)
+    refusal = EMPTY if not found.text else OWN if await is_ours(resources.db, series.id, found) else None
+    if refusal is None:
+        await _keep_text(series, found, resources)
+    async with resources.db.acquire() as db:
+        if refusal is not None:
+            await effects.refused(db, command.id, "failed", refusal)
+        else:
+            await effects.saw(db, command.id, version=found.version, text_sha256=found.sha256, what=SEEN)
+
+
+async def _keep_text(series: Series, found: SlotText, resources: Resources) -> None:
+    key = slot_text_key(series, found.sha256)
+    await resources.archive.put(key, found.text.encode())
+
+
+def slot_text_key(series: Series, sha256: str) -> str:
+    """Return where the archive holds a text that was found in a slot."""
+    return f"slots/{series.platform}/{folder_name(series.external_id)}/{sha256}.txt"
+
+
+async def adopt(command: Command, series: Series, slot: Slot, resources: Resources) -> None:
+    """Make the text that a person has seen the owner's rules and the series' set: the slot stays as it is."""
+    found = await slot.read(series.external_id)
+    if found.sha256 != command.text_sha256:
+        await leave_alone(command, series, found, resources)
+        return
+    rules = rules_of(found.text)
+    async with resources.db.acquire() as db, db.transaction():
+        await batches.lock_series(db, series.id)
+        now = resources.now()
+        ids = [LessonId(derived_id(command.id, rule)) for rule in rules]
+        for lesson, rule in zip(ids, rules, strict=True):
+            await lessons.add_owners_rule(
+                db, lesson, series.id, rule, by=command.by, why=f"adopted: {command.why}", now=now
+            )
+        adopted = await _add_adopted_set(db, command, series, found, now)
+        await effects.written(
+            db, series.id, command.id, found.version, now, how="current", lesson_set=adopted
+        )
+
+
+async def _add_adopted_set(
+    db: Db, command: Command, series: Series, found: SlotText, now: datetime
+) -> LessonSetId:
+    """Keep a set whose text is the adopted one byte for byte, and whose body is what its rules compile to."""
+    newest = await lessons.newest_set(db, series.id)
+    version = 1 if newest is None else newest.version + 1
+    owned = [each for each in await lessons.lessons_in(db, series.id, "approved") if each.origin == "owner"]
+    made = project(
+        owned,
+        series=series.external_id,
+        version=version,
+        budget_tokens=series.projection_budget_tokens,
+        language=series.language,
+    )
+    kept = replace(made, text=found.text, text_sha256=found.sha256)
+    name = LessonSetId(derived_id(command.id, "lesson_set"))
+    parent = None if newest is None else newest.id
+    await lessons.add_set(db, name, series.id, compiled(kept, version), parent=parent, now=now)
+    return name

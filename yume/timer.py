@@ -1,0 +1,65 @@
+"""What is due by the clock and not by an event: looks at the export, releases, calls for commands."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Final
+
+import structlog
+
+from yume.acts import releases
+from yume.acts.calls import call_for
+from yume.domain.schedule import look_is_due
+from yume.ids import SeriesId
+from yume.jetstream import JetStream
+from yume.resources import Resources
+from yume.store import batches, effects
+
+log = structlog.get_logger()
+
+CALL_AGAIN: Final = timedelta(seconds=60)
+
+
+async def look_at_exports(resources: Resources) -> list[SeriesId]:
+    """Open a dream where the clock says so, callback or not, and return its series: S1 finds the tasks."""
+    now, opened = resources.now(), []
+    async with resources.db.acquire() as db:
+        looks = await batches.to_look_at(db, now)
+    for look in looks:
+        due = look_is_due(
+            look.schedule, look.looked_at, look.batch_max_wait, now, collecting=look.collecting is not None
+        )
+        if due and await _look(look, resources):
+            opened.append(look.series)
+    return opened
+
+
+async def _look(look: batches.Look, resources: Resources) -> bool:
+    """Open the dream, unless another orchestrator was faster."""
+    now = resources.now()
+    async with resources.db.acquire() as db, db.transaction():
+        await batches.lock_series(db, look.series)
+        still = {each.series: each.looked_at for each in await batches.to_look_at(db, now)}
+        if still.get(look.series) != look.looked_at:
+            return False
+        dream = await batches.collecting(db, look.series, "schedule", now)
+        await batches.close_batch(db, dream, batch_id=None, now=now, trigger="schedule")
+    log.info("export_looked_at", dream_id=str(dream))
+    return True
+
+
+async def open_releases(resources: Resources, left_alone: timedelta) -> list[SeriesId]:
+    """Open a short dream where something approved waits and nothing holds it any more; return the series."""
+    now = resources.now()
+    async with resources.db.acquire() as db:
+        idle = await batches.may_release(db, now - left_alone, now)
+    return [each.series for each in idle if await releases.open_due(each, resources)]
+
+
+async def call_for_commands(resources: Resources, js: JetStream) -> None:
+    """Call S8's component where a command waits for it; again, where it has not come for long."""
+    now = resources.now()
+    async with resources.db.acquire() as db:
+        calls = await effects.to_announce(db, now - CALL_AGAIN)
+    for call in calls:
+        await call_for(call, now=now, resources=resources, js=js)
