@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from yume.acts import series as known
+from yume.acts.batches import collect
 from yume.domain.dreams import Series
 from yume.errors import PermanentError
 from yume.resources import Resources
@@ -17,15 +18,7 @@ if TYPE_CHECKING:
 
 async def start_now(platform: str, series: str, resources: Resources, *, by: str, why: str) -> Known:
     """Close the series' batch and queue its dream: S1 takes all that no dream has taken."""
-    async with resources.db.acquire() as db, db.transaction():
-        found = await known.find(db, platform, series)
-        await batches.lock_series(db, found.id)
-        now = resources.now()
-        dream = await batches.collecting(db, found.id, "manual", now)
-        await batches.close_batch(db, dream, batch_id=None, now=now, trigger="manual", by=by, why=why)
-        opened = await dreams.dream_named(db, dream)
-    assert opened is not None
-    return opened
+    return await collect(platform, series, (), resources, close=True, by=by, why=why)
 
 
 async def cancel(
