@@ -38,11 +38,11 @@ class Work:
 async def run(about: Data, resources: Resources, /) -> None:
     """Carry out the series' commands, oldest first; run again, it finds nothing left."""
     async with resources.db.acquire() as db:
-        series = await access.series_named(db, about.platform, about.series)
+        series = await access.find_series(db, about.platform, about.series)
+        waiting = [] if series is None else await effects.commands_of(db, series.id)
+        if series is None or not waiting:
+            return
         platform = await access.platform_of(db, about.platform)
-        waiting = await effects.commands_of(db, series.id)
-    if not waiting:
-        return
     async with resources.slot(platform) as slot:
         for command in waiting:
             await _carry_out(Work(command, series, slot, resources))
@@ -51,8 +51,8 @@ async def run(about: Data, resources: Resources, /) -> None:
 async def tell(about: Data, resources: Resources, /) -> Sequence[tuple[Command, Sequence[Event]]]:
     """Return what has to be told of each command that was dealt with, oldest first."""
     async with resources.db.acquire() as db:
-        series = await access.series_named(db, about.platform, about.series)
-        untold = await effects.untold_commands(db, series.id)
+        series = await access.find_series(db, about.platform, about.series)
+        untold = [] if series is None else await effects.untold_commands(db, series.id)
         return [(each, await _events(each, about, resources, db)) for each in untold]
 
 
@@ -163,8 +163,10 @@ async def _move_lessons(db: Db, work: Work, left: LessonSet | None, target: Less
     command = work.command
     by, why = command.by, f"{'rolled_back' if command.kind == 'rollback' else 'killed'}: {command.why}"
     standing = await lessons.lessons_in(db, work.series.id, "approved")
-    gone = {each.id for each in standing if each.origin != "owner"} if command.kind == "kill" else set()
-    gone |= set(left.lesson_ids if left else ()) - set(target.lesson_ids)
+    gone = set(left.lesson_ids if left else ()) - set(target.lesson_ids)
+    if command.kind == "kill":  # with the empty text the owner's rules go, too, released or not
+        everything = not target.lesson_ids
+        gone |= {each.id for each in standing if everything or each.origin != "owner"}
     for each in standing:
         if each.id in gone and each.id not in target.lesson_ids and not _is_kept(each.origin, by):
             await lessons.move(db, each.id, "approved", "retired", by=by, why=why, now=now)
