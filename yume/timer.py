@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import datetime, timedelta
 from typing import Final
 
 import structlog
 
 from yume.acts import releases
 from yume.acts.calls import call_for
-from yume.domain.schedule import look_is_due
+from yume.domain.schedule import look_is_due, read_schedule
+from yume.errors import PermanentError
 from yume.ids import SeriesId
 from yume.jetstream import JetStream
 from yume.resources import Resources
@@ -26,12 +29,25 @@ async def look_at_exports(resources: Resources) -> list[SeriesId]:
     async with resources.db.acquire() as db:
         looks = await batches.to_look_at(db, now)
     for look in looks:
-        due = look_is_due(
-            look.schedule, look.looked_at, look.batch_max_wait, now, collecting=look.collecting is not None
-        )
-        if due and await _look(look, resources):
-            opened.append(look.series)
+        with _apart(look.series):
+            if _is_due(look, now) and await _look(look, resources):
+                opened.append(look.series)
     return opened
+
+
+@contextmanager
+def _apart(series: SeriesId) -> Iterator[None]:
+    """Let what is wrong with one series hold up no other; its next turn comes with the next round."""
+    try:
+        yield
+    except PermanentError as error:
+        log.warning("series_left_out", series_id=str(series), error=str(error))
+
+
+def _is_due(look: batches.Look, now: datetime) -> bool:
+    collecting = look.collecting is not None
+    schedule = read_schedule(look.schedule)
+    return look_is_due(schedule, look.looked_at, look.batch_max_wait, now, collecting=collecting)
 
 
 async def _look(look: batches.Look, resources: Resources) -> bool:
@@ -53,7 +69,12 @@ async def open_releases(resources: Resources, left_alone: timedelta) -> list[Ser
     now = resources.now()
     async with resources.db.acquire() as db:
         idle = await batches.may_release(db, now - left_alone, now)
-    return [each.series for each in idle if await releases.open_due(each, resources)]
+    opened = []
+    for each in idle:
+        with _apart(each.series):
+            if await releases.open_due(each, resources):
+                opened.append(each.series)
+    return opened
 
 
 async def call_for_commands(resources: Resources, js: JetStream) -> None:

@@ -44,9 +44,9 @@ async def test_a_series_with_a_schedule_always_comes_with_what_its_schedule_is_j
 ):
     await db.execute("UPDATE yume.series SET schedule = $1", NIGHTLY.to_json())
     wait = watched.batch_max_wait
-    assert await batches.to_look_at(db, now) == [Look(watched.id, NIGHTLY, wait, now, None)]
+    assert await batches.to_look_at(db, now) == [Look(watched.id, NIGHTLY.to_json(), wait, now, None)]
     collecting = await rows.dream(watched, "collecting")
-    assert await batches.to_look_at(db, now) == [Look(watched.id, NIGHTLY, wait, now, collecting)]
+    assert await batches.to_look_at(db, now) == [Look(watched.id, NIGHTLY.to_json(), wait, now, collecting)]
 
 
 @pytest.mark.parametrize("trigger", ["callback", "schedule", "manual"])

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from yume.domain.dreams import PATIENCE, Status, Trigger
 from yume.domain.rounds import NamedBatch
-from yume.domain.schedule import Schedule, read_schedule
 from yume.ids import DreamId, SeriesId, new_id
 from yume.store import queries
 
@@ -24,7 +23,7 @@ class Look:
     """A series whose export may have to be looked at without a callback; `collecting` is its open batch."""
 
     series: SeriesId
-    schedule: Schedule | None
+    schedule: Mapping[str, Any] | None
     batch_max_wait: timedelta
     looked_at: datetime
     collecting: DreamId | None
@@ -112,7 +111,7 @@ async def to_look_at(db: Db, now: datetime) -> list[Look]:
     return [
         Look(
             SeriesId(row["id"]),
-            read_schedule(row["schedule"]),
+            row["schedule"],
             row["batch_max_wait"],
             row["looked_at"],
             None if row["collecting"] is None else DreamId(row["collecting"]),
