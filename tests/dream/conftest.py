@@ -9,7 +9,7 @@ import secrets
 import sqlite3
 import time
 from collections import defaultdict
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, closing
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
@@ -22,18 +22,20 @@ import pytest_asyncio
 from pydantic import SecretStr
 
 from yume import jetstream, operate, worker
+from yume.acts import releases, replays, slot
 from yume.clients.answers import Remembering
 from yume.clients.rules import Rules
-from yume.events import Event, TaskFinished, event
-from yume.ids import new_id
+from yume.events import Event, ReplayRequested, TaskFinished, event
+from yume.ids import LessonId, new_id
 from yume.jetstream import JetStream
 from yume.local.postgres import Postgres
 from yume.local.practice import Faults, Habits, Pitfall, Practice
-from yume.orchestrator import orchestrating
-from yume.pipeline import STAGES, Stage
+from yume.orchestrator import RELEASE_AFTER_S, orchestrating
+from yume.pipeline import STAGES, Run, Stage
 from yume.resources import Resources, Zone, open_resources
 from yume.settings import Settings
-from yume.store import access
+from yume.store import access, lessons
+from yume.store.effects import Command
 from yume.topology import of_deployment
 
 PLATFORM = "practice"
@@ -41,7 +43,8 @@ SERIES = "kamila"
 ENDED = {"finished", "failed", "cancelled", "parked"}
 STALL_AFTER_S = 30.0
 POLL_S = 0.02
-STREAMS = ("tasks", "dream")
+STREAMS = ("tasks", "dream", "lessons")
+PERSON = "a person"
 
 # Nearly every task has its trap, nobody is asked and no disk is full: what fails is the plan's.
 KEEN = Habits(plain=0.1, knows=0.1, discovers=0.35, slips=0.0, answers=0.0, proposes=0.0, trouble=0.0)
@@ -69,15 +72,49 @@ class Counting:
         return await self.inner.answer(question, shape)
 
 
+class Standstill:
+    """A call that stands still the first time, before it is made or after, until it is let go."""
+
+    def __init__(self, *, after: bool = False) -> None:
+        self.after = after
+        self.calls = 0
+        self.reached = asyncio.Event()
+        self.go = asyncio.Event()
+
+    async def __call__(self, call: Callable[..., Awaitable[Any]], /, *given: Any, **named: Any) -> Any:
+        self.calls += 1
+        if self.calls > 1:
+            return await call(*given, **named)
+        answer = await call(*given, **named) if self.after else None
+        self.reached.set()
+        await self.go.wait()
+        return answer if self.after else await call(*given, **named)
+
+
+Around = Callable[[Run, Any, Resources], Awaitable[None]]
+
+
 @dataclass
 class World:
-    """What a test sees: the platform on one side, Yume's tables, streams and archive on the other."""
+    """What a test sees: the platform on one side, Yume's tables, streams and archive on the other.
+
+    `around` puts something around a step's work wherever it is served; each zone has `copies` workers.
+    """
 
     practice: Practice
     settings: Settings
     resources: Resources
     js: JetStream
     model: Counting
+    copies: int = 1
+    around: dict[str, Around] = field(default_factory=dict)
+
+    def _surrounded(self, stage: Stage) -> Stage:
+        async def run(batch: Any, resources: Resources, /) -> None:
+            around = self.around.get(stage.name)
+            await (stage.run(batch, resources) if around is None else around(stage.run, batch, resources))
+
+        return replace(stage, run=run)
 
     @asynccontextmanager
     async def serving(self, *steps: str) -> AsyncIterator[None]:
@@ -99,12 +136,14 @@ class World:
         zones: defaultdict[Zone, list[Stage]] = defaultdict(list)
         for stage in STAGES:
             if stage.name in steps:
-                zones[stage.zone].append(stage)
+                zones[stage.zone].append(self._surrounded(stage))
         async with asyncio.TaskGroup() as group:
-            ready = {zone: asyncio.Event() for zone in zones}
+            ready = []
             for zone, stages in zones.items():
-                group.create_task(serve(zone, stages, ready[zone]))
-            await asyncio.gather(*(up.wait() for up in ready.values()))
+                for _ in range(self.copies):
+                    ready.append(asyncio.Event())
+                    group.create_task(serve(zone, stages, ready[-1]))
+            await asyncio.gather(*(up.wait() for up in ready))
             try:
                 yield
             finally:
@@ -182,6 +221,11 @@ class World:
             raise AssertionError(f"{late}: {dict(await self.row_of(number) or {})}") from None
         return row
 
+    async def ended(self, dream: Any, *, timeout_s: float = 30) -> asyncpg.Record:
+        """Wait until a dream named by its id has ended and its last event is stored."""
+        number = await self.until_true("SELECT number FROM yume.dream_runs WHERE id = $1", dream)
+        return await self.dreamt(number, timeout_s=timeout_s)
+
     async def row_of(self, number: int) -> asyncpg.Record | None:
         rows = await self.rows("SELECT * FROM yume.dream_runs WHERE number = $1", number)
         return rows[0] if rows else None
@@ -194,6 +238,10 @@ class World:
         async with self.resources.db.acquire() as db:
             return await db.fetchval(query, *arguments)
 
+    async def until_true(self, query: str, *arguments: Any) -> Any:
+        """Wait until a query's first value is true in Python's sense, and return it."""
+        return await until(lambda: self.value(query, *arguments), what=f"{query} {arguments}")
+
     async def add_owners_rule(self, rule: str) -> None:
         """Write a person's own rule, which makes the next compiled text another one."""
         await self.rows(
@@ -204,6 +252,71 @@ class World:
             await self.series_id(),
             rule,
         )
+
+    async def move(self, lesson: Any, source: Any, target: Any) -> None:
+        """Move a lesson to another state, as a person would."""
+        async with self.resources.db.acquire() as db:
+            await lessons.move(
+                db, LessonId(lesson), source, target, by=PERSON, why="a test", now=self.resources.now()
+            )
+
+    async def release(self) -> asyncpg.Record:
+        """Release what is approved without waiting for the dwell, and wait for the short dream."""
+        return await self.ended(
+            await releases.release_now(PLATFORM, SERIES, self.resources, by=PERSON, why="a test")
+        )
+
+    async def rollback(self, to: int | None = None) -> Command:
+        """Have the slot go back to an old version; return what became of that."""
+        command, _ = await slot.rollback(PLATFORM, SERIES, to, self.resources, by=PERSON, why="a test")
+        return await self.done(command)
+
+    async def kill(self, *, everything: bool = False) -> Command:
+        """Switch off what is Yume's, or everything; return what became of that."""
+        where = (PLATFORM, SERIES, self.resources)
+        return await self.done(await slot.kill(*where, everything=everything, by=PERSON, why="a test"))
+
+    async def done(self, command: Any, *, patience_s: float = 30) -> Command:
+        """Wait until a command is dealt with and told of."""
+        found = await slot.outcome(command, self.resources, patience_s=patience_s)
+        await self.until_true("SELECT announced FROM yume.injections WHERE id = $1", command)
+        return found
+
+    async def replay(
+        self, number: int, step: str, *, applies: bool = False, key: str = "k"
+    ) -> asyncpg.Record:
+        """Have a dream replayed from a step on, as an operator does by an event, and wait for its end."""
+        row = await self.row_of(number)
+        assert row is not None
+        asked = ReplayRequested(
+            platform=PLATFORM,
+            series=SERIES,
+            dream_id=row["id"],
+            from_step=step,
+            key=key,
+            applies=applies,
+            by=PERSON,
+            why="a test",
+        )
+        name = new_id().hex
+        await self.js.store(event("dream.replay_requested", asked, key=name, at=self.resources.now()))
+        original = row["replay_of"] or row["id"]
+        return await self.ended(replays.replay_id(original, replays.step_named(step), key))
+
+    async def told(self, kind: str) -> list[Event]:
+        """Return the events of one type that other services can read, in order."""
+        stored = [*await self.events("lessons"), *await self.events("dream")]
+        return [each for each in stored if each.type == f"yume.{kind}"]
+
+    def on_write(self, hook: Callable[[Callable[[], Any], Mapping[str, Any]], Any]) -> None:
+        """Have a hook around each of the platform's own slot writes: it is given the write and its body."""
+        book = self.practice.book.slot
+        real = book.write
+
+        def write(series: str, key: str | None, body: Mapping[str, Any], *, now: str) -> Any:
+            return hook(lambda: real(series, key, body, now=now), body)
+
+        book.write = write  # type: ignore[method-assign]  # the platform is the test's own
 
     async def promote(self, mode: str = "auto") -> None:
         """Let the series write, as a person would."""
@@ -318,22 +431,47 @@ class World:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """How a world is made; `without` are steps that nobody serves until the test does."""
+    """How a world is made; `without` are steps that nobody serves until the test does.
+
+    `copies` is how many orchestrators and workers a zone there are.
+    """
 
     habits: Habits = KEEN
     seed: int = 1
     pitfalls: tuple[Pitfall, ...] | None = None
     ack_wait_s: float = 2
     without: tuple[str, ...] = ()
+    copies: int = 1
+    stall_after_s: float = STALL_AFTER_S
+    release_after_s: float = RELEASE_AFTER_S
 
 
 MakeWorld = Callable[..., AbstractAsyncContextManager[World]]
 
 
 @pytest.fixture
+def standstill() -> type[Standstill]:
+    """Make calls that stand still the first time, until the test lets them go."""
+    return Standstill
+
+
+@pytest.fixture
+async def auto(world: World) -> World:
+    """A world whose series may write from its first dream on."""
+    await world.promote()
+    return world
+
+
+@pytest.fixture
 def keen() -> Habits:
     """The habits of the platform where a test says nothing else."""
     return KEEN
+
+
+@pytest.fixture
+def spotless() -> Habits:
+    """The habits of a platform on which nothing goes wrong."""
+    return Habits(plain=1.0, slips=0.0, trouble=0.0)
 
 
 @pytest.fixture
@@ -367,12 +505,7 @@ async def story(
     postgres: Postgres, template: str, nats_url: str, server_folder: Path
 ) -> AsyncIterator[Story]:
     """Live the story once for all tests of the module that only look at it."""
-    name = f"story_{secrets.token_hex(6)}"
-    await _execute(postgres, f"CREATE DATABASE {name} TEMPLATE {template}")
-    url = postgres.url.removesuffix("postgres") + name
-    folder = server_folder / name
-    folder.mkdir()
-    async with world_in(folder, url, nats_url, Plan()) as world:
+    async with _world_apart(postgres, template, nats_url, server_folder, Plan()) as world:
         rows, slots = [], []
         for number in (1, 2, 3):
             rows.append(await world.dream(20))
@@ -380,6 +513,28 @@ async def story(
             if number == 1:
                 await world.promote()
         yield Story(world, tuple(rows), tuple(slots))
+
+
+@pytest.fixture
+def open_apart(postgres: Postgres, template: str, nats_url: str, server_folder: Path) -> MakeWorld:
+    """Open a world with a database and a folder of its own: a test may open several, one after another."""
+
+    def opened(**changes: Any) -> AbstractAsyncContextManager[World]:
+        return _world_apart(postgres, template, nats_url, server_folder, Plan(**changes))
+
+    return opened
+
+
+@asynccontextmanager
+async def _world_apart(
+    postgres: Postgres, template: str, nats_url: str, server_folder: Path, plan: Plan
+) -> AsyncIterator[World]:
+    name = f"story_{secrets.token_hex(6)}"
+    await _execute(postgres, f"CREATE DATABASE {name} TEMPLATE {template}")
+    folder = server_folder / name
+    folder.mkdir()
+    async with world_in(folder, postgres.url.removesuffix("postgres") + name, nats_url, plan) as world:
+        yield world
     await _execute(postgres, f"DROP DATABASE {name} WITH (FORCE)")
 
 
@@ -409,7 +564,7 @@ async def world_in(folder: Path, database_url: str, nats_url: str, plan: Plan) -
         base_url = await stack.enter_async_context(practice.serving())
         js = await stack.enter_async_context(jetstream.connect(nats_url, name="test"))
         resources = await stack.enter_async_context(open_resources(settings, "cli"))
-        world = World(practice, settings, resources, js, Counting())
+        world = World(practice, settings, resources, js, Counting(), plan.copies)
         await _clear(js)
         await operate.add_platform(
             settings,
@@ -419,7 +574,8 @@ async def world_in(folder: Path, database_url: str, nats_url: str, plan: Plan) -
             slot_token=SecretStr(practice.slot_token),
         )
         practice.callbacks = world.tell
-        await stack.enter_async_context(_orchestrating(settings))
+        for _ in range(plan.copies):
+            await stack.enter_async_context(_orchestrating(settings, plan))
         steps = [stage.name for stage in STAGES if stage.name not in plan.without]
         await stack.enter_async_context(world.serving(*steps))
         yield world
@@ -432,7 +588,7 @@ async def _clear(js: JetStream) -> None:
 
 
 @asynccontextmanager
-async def _orchestrating(settings: Settings) -> AsyncIterator[None]:
+async def _orchestrating(settings: Settings, plan: Plan) -> AsyncIterator[None]:
     async with (
         open_resources(settings, "orchestrator") as resources,
         orchestrating(
@@ -442,7 +598,8 @@ async def _orchestrating(settings: Settings) -> AsyncIterator[None]:
             ack_wait_s=settings.ack_wait_s,
             sweep_every_s=0.1,
             heal_every_s=1,
-            stall_after_s=STALL_AFTER_S,
+            stall_after_s=plan.stall_after_s,
+            release_after_s=plan.release_after_s,
         ),
     ):
         yield

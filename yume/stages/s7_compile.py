@@ -39,7 +39,8 @@ async def run(batch: RunBatch, resources: Resources, /) -> None:
         counters = {"lessons": len(made.lesson_ids), "left_out": len(made.left_out)}
         await dreams.mark_step(db, dream.id, STEP, now, fence=dream.fence, counters=counters)
         target = None if dream.dry or waits else await _target(db, dream, release, now)
-        kept = made.to_json() | ({} if waits is None else {"waits": waits})
+        over = None if release.base is None else str(release.base.id)
+        kept = made.to_json() | {"over": over} | ({} if waits is None else {"waits": waits})
         await dreams.save_compiled(db, dream.id, kept, target, DWELL if waits else None)
 
 

@@ -27,6 +27,8 @@ from yume.swap import FOREIGN, Wanted, swap
 STEP: Final = "s8_write"
 BY: Final = "yume:s8_write"
 CONFLICT: Final = "conflict"
+DWELL: Final = "dwell"
+OVERTAKEN: Final = "overtaken"  # what is approved waits for the next release, which is compiled anew
 LOOK_AGAIN: Final = timedelta(minutes=2)  # the batch may end while the wait is being noted
 
 
@@ -50,7 +52,23 @@ class Plan:
         """Whether the slot holds the target already, as far as Yume's own writes tell."""
         if self.target is None:
             return True
-        return self.current is not None and self.current.lesson_set_id == self.target.id
+        if self.current is None:
+            return not self.target.text  # there is nothing to take out of a slot that was never written
+        return self.current.lesson_set_id == self.target.id
+
+    @property
+    def held_back(self) -> str | None:
+        """Why the slot stays as it is although something was approved; None if it need not.
+
+        A dream that was parked may be resumed after the slot got another set than S7 compiled for, and has
+        lost the reason that S7 gave.
+        """
+        kept, current = self.dream.compiled or {}, self.current
+        if self.dream.reason is not None or kept.get("waits"):
+            return self.dream.reason or DWELL
+        if self.unchanged or current is None or "over" not in kept:
+            return None
+        return OVERTAKEN if str(current.lesson_set_id) != kept["over"] else None
 
 
 async def run(batch: RunBatch, resources: Resources, /) -> None:
@@ -129,8 +147,8 @@ async def _outcome(plan: Plan, resources: Resources) -> SlotResult:
         if target is not None and target.dream_id == plan.dream.id:
             await _request(plan, target, None, resources, withheld=True)
         return _ending(plan, "report_only", None, plan.dream.reason)
-    if plan.dream.reason is not None:
-        return _ending(plan, "held", _version(plan), plan.dream.reason)
+    if plan.held_back is not None:
+        return _ending(plan, "held", _version(plan), plan.held_back)
     if target is None or plan.unchanged:
         return _ending(plan, "no_change", _version(plan), None)
     await _wait_for_batches(plan, resources)
