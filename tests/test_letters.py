@@ -279,7 +279,7 @@ async def test_a_step_of_a_dream_that_has_ended_is_refused_with_what_runs_it_aga
 ):
     made = await dream(status)
     await a_step_dies(made)
-    says = rf"dream 1 \({made}\), which is {status}.*`yume replay tobatsu kamila 1 --apply`"
+    says = rf"dream 1 \({made}\), which is {status}.*`yume replay tobatsu kamila 1 --apply --why …`"
     with pytest.raises(PermanentError, match=says):
         await letters.requeue(js, db, 1)
     assert len(await listed(js)) == 1
@@ -288,7 +288,7 @@ async def test_a_step_of_a_dream_that_has_ended_is_refused_with_what_runs_it_aga
 
 async def test_the_way_out_can_be_pasted_whatever_a_series_is_called(js, db, a_step_dies, dream):
     await a_step_dies(await dream("failed", series="a b; rm -rf 'c'"))
-    with pytest.raises(PermanentError, match=r"""replay tobatsu 'a b; rm -rf '"'"'c'"'"'' 1 --apply"""):
+    with pytest.raises(PermanentError, match=r"""replay tobatsu 'a b; rm -rf '"'"'c'"'"'' 1 --apply --why …"""):
         await letters.requeue(js, db, 1)
 
 

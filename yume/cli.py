@@ -26,7 +26,9 @@ def main() -> None:
             logs.configure(found.log_format, found.log_level)
             sys.exit(asyncio.run(_function(arguments.command)(arguments, found)))
         except YumeError as error:
-            sys.exit(f"yume: {error}")
+            from yume.commands.printing import escaped  # noqa: PLC0415  # as above
+
+            sys.exit(f"yume: {escaped(str(error))}")
         except KeyboardInterrupt:
             sys.exit(130)
 

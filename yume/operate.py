@@ -2,34 +2,41 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 from collections.abc import AsyncGenerator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from uuid import UUID
 
+import structlog
 from pydantic import SecretStr
 
 from yume import jetstream, trail
+from yume.acts import calls, slot
 from yume.clients.addresses import checked_base_url
 from yume.clients.vault import Vault
 from yume.domain.dreams import Mode, Series
-from yume.errors import PermanentError
-from yume.ids import LessonId, PlatformId
+from yume.errors import PermanentError, TransientError, YumeError
+from yume.ids import InjectionId, LessonId, PlatformId, SeriesId
 from yume.jetstream import JetStream
-from yume.resources import open_resources, vault_of
+from yume.resources import Resources, open_resources, vault_of
 from yume.settings import Settings, contracts
 from yume.store import access, dreams, lessons, migrations
 from yume.store.access import Platform
+from yume.store.effects import Command
 from yume.topology import of_deployment
 from yume.trail import Trail
 
 if TYPE_CHECKING:
     from yume.store.database import Db
 
+log = structlog.get_logger()
 
+PATIENCE_S: Final = 60.0
+CONNECT_S: Final = 5.0  # a worker tries for ever
 _PLATFORM_ID: Final = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}")  # as the table has it
 RUNNING: Final = "running.json"
 HOLDS: Final = "hold: sha256, excerpt and quotes match the archived bytes"
@@ -176,11 +183,24 @@ async def report_of(
 
 
 async def dreams_of(settings: Settings, platform: str, series: str) -> list[dict[str, Any]]:
-    """Return the dreams of a series, oldest first."""
+    """Return the dreams of a series, oldest first; `of` is the number of a replay's original."""
     async with open_resources(located(settings), "cli") as resources, resources.db.acquire() as db:
-        return [
-            dict(row) for row in await dreams.dreams_of_series(db, (await _series(db, platform, series)).id)
-        ]
+        found = await dreams.dreams_of_series(db, (await _series(db, platform, series)).id)
+    numbers = {row["id"]: row["number"] for row in found}
+    return [{**row, "of": numbers.get(row["replay_of"])} for row in found]
+
+
+async def carried_out(
+    settings: Settings, resources: Resources, series: SeriesId, command: InjectionId
+) -> Command:
+    """Call S8's component where that can be done from here, and wait until it has done a command."""
+    if located(settings).nats_url is not None:
+        try:
+            async with open_jetstream(settings) as js:
+                await calls.call_at_once(series, resources, js)
+        except YumeError as error:  # the orchestrator calls, too
+            log.warning("call_failed", command=str(command), error=str(error))
+    return await slot.outcome(command, resources, patience_s=PATIENCE_S)
 
 
 async def lessons_of(settings: Settings, platform: str, series: str) -> list[dict[str, Any]]:
@@ -259,7 +279,14 @@ async def _series(db: Db, platform: str, series: str) -> Series:
 
 @asynccontextmanager
 async def open_jetstream(settings: Settings) -> AsyncGenerator[JetStream]:
-    """Connect to the server that the settings name, or to the one of `yume up`."""
+    """Connect to the server that the settings name, or to that of `yume up`; a person is not kept waiting."""
     url = _named(located(settings).nats_url, "YUME_NATS_URL")
-    async with jetstream.connect(url, name="yume-cli") as js:
+    async with AsyncExitStack() as stack:
+        try:
+            async with asyncio.timeout(CONNECT_S):
+                js = await stack.enter_async_context(jetstream.connect(url, name="yume-cli"))
+        except TimeoutError as error:
+            raise TransientError(
+                f"NATS cannot be reached within {CONNECT_S:g} s: is the server up? See YUME_NATS_URL"
+            ) from error
         yield js

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
-from yume.domain.dreams import Mode, Series
+from yume.domain.dreams import Language, Mode, Series
 from yume.domain.runs import Capabilities
+from yume.domain.schedule import Schedule
 from yume.domain.taxonomy import Taxonomy, read_classes
 from yume.errors import PermanentError
 from yume.ids import PlatformId, SeriesId, TaxonomyId, new_id
@@ -107,6 +108,59 @@ async def demote(db: Db, series: SeriesId, *, by: str, why: str, now: datetime) 
     """Set a series back to report_only and record why; False if it only reports already."""
     entry = {"to": "report_only", "by": by, "why": why, "at": now.isoformat()}
     return str(await db.execute(SQL["demote"], series, why, entry)) == "UPDATE 1"
+
+
+async def policy_of(db: Db, series: SeriesId) -> asyncpg.Record:
+    """Return a series' whole policy and what persons did to it, as a row for display."""
+    row = await db.fetchrow(SQL["policy_of"], series)
+    if row is None:
+        raise PermanentError(f"there is no series {series}")
+    return row
+
+
+async def set_policy(
+    db: Db,
+    series: SeriesId,
+    *,
+    batch_max_runs: int | None,
+    batch_max_wait: timedelta | None,
+    budget_tokens: int | None,
+    language: Language | None,
+    instructions: str | None,
+    schedule: Schedule | None,
+    no_schedule: bool,
+    by: str,
+    why: str,
+    now: datetime,
+) -> None:
+    """Change what is given of a series' policy, and record who did; None leaves a value as it is."""
+    cron = None if schedule is None else schedule.to_json()
+    told: dict[str, Any] = {
+        "batch_max_runs": batch_max_runs,
+        "batch_max_wait_s": None if batch_max_wait is None else batch_max_wait.total_seconds(),
+        "projection_budget_tokens": budget_tokens,
+        "language": language,
+        "instructions": instructions,
+        "schedule": cron,
+    }
+    changed = {name: value for name, value in told.items() if value is not None}
+    if no_schedule:
+        changed["schedule"] = None
+    entry = {"act": "set", "changed": changed, "by": by, "why": why, "at": now.isoformat()}
+    values = (batch_max_runs, batch_max_wait, budget_tokens, language, instructions, cron, no_schedule)
+    await db.execute(SQL["set_policy"], series, *values, [entry])
+
+
+async def pause(db: Db, series: SeriesId, *, by: str, why: str, now: datetime) -> bool:
+    """Let no dream of a series start any more, and record who wanted it; False if it is paused already."""
+    entry = {"act": "pause", "by": by, "why": why, "at": now.isoformat()}
+    return str(await db.execute(SQL["pause"], series, now, [entry])) == "UPDATE 1"
+
+
+async def unpause(db: Db, series: SeriesId, *, by: str, why: str, now: datetime) -> bool:
+    """Let dreams of a series start again, and record who wanted it; False if it is not paused."""
+    entry = {"act": "resume", "by": by, "why": why, "at": now.isoformat()}
+    return str(await db.execute(SQL["unpause"], series, [entry])) == "UPDATE 1"
 
 
 async def taxonomy_of(db: Db, taxonomy: TaxonomyId) -> Taxonomy:

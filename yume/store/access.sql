@@ -51,6 +51,34 @@ UPDATE yume.series
    SET mode = 'report_only', mode_reason = $2, promotions = promotions || jsonb_build_array(jsonb_build_object('from', mode) || $3)
  WHERE id = $1 AND mode <> 'report_only';
 
+-- name: policy_of
+-- $1 series: for display; what was done to it by whom is in promotions, newest last
+SELECT id, platform_id, external_id, mode, mode_reason, batch_max_runs, batch_max_wait, schedule, projection_budget_tokens,
+       language, instructions, paused_at, created_at, promotions
+  FROM yume.series
+ WHERE id = $1;
+
+-- name: set_policy
+-- $1 series, $2 batch max runs, $3 batch max wait, $4 budget tokens, $5 language, $6 instructions, $7 schedule, $8 no schedule,
+-- $9 the entry that says who, what, why and when; what is null stays as it is
+UPDATE yume.series
+   SET batch_max_runs = coalesce($2, batch_max_runs),
+       batch_max_wait = coalesce($3, batch_max_wait),
+       projection_budget_tokens = coalesce($4, projection_budget_tokens),
+       language = coalesce($5, language),
+       instructions = coalesce($6, instructions),
+       schedule = CASE WHEN $8::boolean THEN NULL ELSE coalesce($7, schedule) END,
+       promotions = promotions || $9
+ WHERE id = $1;
+
+-- name: pause
+-- $1 series, $2 now, $3 the entry that says who, why and when
+UPDATE yume.series SET paused_at = $2, promotions = promotions || $3 WHERE id = $1 AND paused_at IS NULL;
+
+-- name: unpause
+-- $1 series, $2 the entry that says who, why and when
+UPDATE yume.series SET paused_at = NULL, promotions = promotions || $2 WHERE id = $1 AND paused_at IS NOT NULL;
+
 -- name: taxonomy_of
 -- $1 taxonomy
 SELECT id, name, version, classes FROM yume.taxonomies WHERE id = $1;

@@ -125,11 +125,13 @@ SELECT dream_runs.id, dream_runs.series_id
    AND EXISTS (SELECT FROM yume.runs WHERE runs.dream_id = dream_runs.id);
 
 -- name: to_look_at
--- $1 now: series that may have to look at the export without a callback, and when they last did
+-- $1 now: series that may have to look at the export without a callback, and when they last did; an open batch all of whose
+-- tasks another dream has taken waits for nothing
 SELECT series.id, series.schedule, series.batch_max_wait, looked.at AS looked_at, collecting.id AS collecting
   FROM yume.series
   JOIN yume.platforms ON platforms.id = series.platform_id AND platforms.disabled_at IS NULL
   LEFT JOIN yume.dream_runs AS collecting ON collecting.series_id = series.id AND collecting.status = 'collecting'
+       AND EXISTS (SELECT FROM yume.runs WHERE runs.dream_id = collecting.id)
  CROSS JOIN LATERAL (
          SELECT coalesce(max(closed_at), series.created_at) AS at FROM yume.dream_runs
           WHERE dream_runs.series_id = series.id AND trigger IN ('callback', 'schedule', 'manual')) AS looked

@@ -45,11 +45,15 @@ VALUES ($1, $2, $1, 1, '', '', $3, 'other', 'all', 1, '{}', 'owner', 'approved',
 ON CONFLICT (id) DO NOTHING;
 
 -- name: moved_since
--- $1 series, $2 since, $3 but not at: whether a lesson came to be approved, or ceased to be
+-- $1 series, $2 since, $3 but not at: whether a lesson came to be approved, or ceased to be; what moved with the slot, by this
+-- command or by one that was asked for before it and carried out after, is nothing new
 SELECT EXISTS (
   SELECT FROM yume.lessons, jsonb_array_elements(history) AS move
    WHERE series_id = $1 AND (move ->> 'to' = 'approved' OR move ->> 'from' = 'approved')
-     AND (move ->> 'at')::timestamptz > $2 AND (move ->> 'at')::timestamptz <> $3);
+     AND (move ->> 'at')::timestamptz > $2 AND (move ->> 'at')::timestamptz <> $3
+     AND NOT EXISTS (SELECT FROM yume.injections AS command
+                      WHERE command.series_id = $1 AND command.kind IN ('rollback', 'kill')
+                        AND command.written_at = (move ->> 'at')::timestamptz));
 
 -- name: newest_set
 -- $1 series
