@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 import asyncpg
 import pytest
 import pytest_asyncio
+from hypothesis import HealthCheck, settings
 
 from yume.local.child import Child
 from yume.local.nats import NatsServer
@@ -28,6 +29,10 @@ from yume.store.migrations import migrate
 
 if TYPE_CHECKING:
     from yume.store.database import Db
+
+settings.register_profile(
+    "long", max_examples=10, stateful_step_count=30, deadline=None, suppress_health_check=list(HealthCheck)
+)
 
 
 @pytest.fixture(scope="session")

@@ -163,7 +163,9 @@ async def _check_dream(db: Db, found: Letter) -> None:
             "`yume dead drop` removes it"
         )
     if row.status in _ENDED:
-        again = shlex.join(["yume", "replay", row.platform, row.series, str(row.number), "--apply", "--why", "…"])
+        again = (
+            shlex.join(["yume", "replay", row.platform, row.series, str(row.number), "--apply"]) + " --why …"
+        )
         raise PermanentError(
             f"{letter_about} {row.number} ({dream}), which is {row.status}: sent once more it changes "
             f"nothing; `{again}` runs the dream again"
