@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from yume.store.database import Db
 
 POLL_S: Final = 0.1
+EMPTY_SHA256: Final = hashlib.sha256(b"").hexdigest()
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +120,7 @@ async def kill(
             kind="kill",
             status="pending",
             expected_version=None,
+            text_sha256=EMPTY_SHA256 if everything else None,
             by=by,
             why=why,
             now=resources.now(),

@@ -48,6 +48,12 @@ async def run(batch: RunBatch, resources: Resources, /) -> None:
         unsettled = await evidence.unsettled_tasks(db, dream.series.id, dream.id, since) if again else {}
         left = await evidence.left_tasks(db, dream.series.id) if again else announced
 
+    if dream.dry:  # it looks at what its original has archived, and at nothing newer
+        async with resources.db.acquire() as db, db.transaction():
+            counters = {"tasks": len(announced)}
+            await dreams.mark_step(db, dream.id, STEP, resources.now(), fence=dream.fence, counters=counters)
+        return
+
     async with resources.export(platform) as export:
         tasks = await _tasks(export, dream, oldest=min(unsettled.values(), default=None))
         async with resources.db.acquire() as db:

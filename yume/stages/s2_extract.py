@@ -45,7 +45,8 @@ async def run(batch: RunBatch, resources: Resources, /) -> None:
     async with resources.db.acquire() as db, db.transaction():
         counters = _counters(judged, placed)
         await dreams.mark_step(db, dream.id, STEP, resources.now(), fence=dream.fence, counters=counters)
-        await evidence.save_outcomes(db, judged, resources.now())
+        if not dream.dry:
+            await evidence.save_outcomes(db, judged, resources.now())
         await evidence.save_signals(db, dream.id, EXTRACTOR_VERSION, placed)
 
 

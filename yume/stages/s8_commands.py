@@ -164,8 +164,8 @@ async def _move_lessons(db: Db, work: Work, left: LessonSet | None, target: Less
     by, why = command.by, f"{'rolled_back' if command.kind == 'rollback' else 'killed'}: {command.why}"
     standing = await lessons.lessons_in(db, work.series.id, "approved")
     gone = set(left.lesson_ids if left else ()) - set(target.lesson_ids)
-    if command.kind == "kill":  # with the empty text the owner's rules go, too, released or not
-        everything = not target.lesson_ids
+    if command.kind == "kill":  # one that names the empty text takes the owner's rules along, released or not
+        everything = command.text_sha256 is not None
         gone |= {each.id for each in standing if everything or each.origin != "owner"}
     for each in standing:
         if each.id in gone and each.id not in target.lesson_ids and not _is_kept(each.origin, by):
