@@ -58,6 +58,21 @@ async def kept(world) -> dict[str, Any]:
     }
 
 
+@pytest.mark.parametrize(("applies", "outcome"), [(False, "success"), (True, "failure")])
+async def test_a_record_that_changed_since_is_read_by_an_applied_replay_and_by_no_other(
+    auto, applies, outcome
+):
+    await auto.dream(10)
+    task = await auto.value(
+        "SELECT task_id FROM yume.runs WHERE outcome = 'success' ORDER BY task_id LIMIT 1"
+    )
+    before = await kept(auto)
+    auto.judge(task, "fail")
+    await auto.replay(1, "s1", applies=applies)
+    assert await auto.value("SELECT outcome FROM yume.runs WHERE task_id = $1", task) == outcome
+    assert applies or await kept(auto) == before
+
+
 async def test_a_replay_from_any_step_finds_the_same_bytes_asks_nobody_and_changes_nothing(auto):
     row = await auto.dream(10)
     await auto.add_owners_rule(RULE)  # what stands now is not what stood then
