@@ -288,7 +288,9 @@ async def test_a_step_of_a_dream_that_has_ended_is_refused_with_what_runs_it_aga
 
 async def test_the_way_out_can_be_pasted_whatever_a_series_is_called(js, db, a_step_dies, dream):
     await a_step_dies(await dream("failed", series="a b; rm -rf 'c'"))
-    with pytest.raises(PermanentError, match=r"""replay tobatsu 'a b; rm -rf '"'"'c'"'"'' 1 --apply --why …"""):
+    with pytest.raises(
+        PermanentError, match=r"""replay tobatsu 'a b; rm -rf '"'"'c'"'"'' 1 --apply --why …"""
+    ):
         await letters.requeue(js, db, 1)
 
 

@@ -12,7 +12,7 @@ from yume.domain.dreams import Series
 from yume.domain.projection import project
 from yume.domain.rounds import compiled
 from yume.events import folder_name
-from yume.ids import LessonId, LessonSetId, derived_id
+from yume.ids import LessonId, LessonSetId, derived_id, following_id
 from yume.resources import Resources
 from yume.store import access, batches, effects, lessons
 from yume.store.effects import Command
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 BY: Final = "yume:s8_commands"
 SEEN: Final = "seen, not adopted"
 EMPTY: Final = "the slot is empty: there is nothing to adopt"
-OWN: Final = "the slot holds a text that Yume wrote: there is nothing to adopt"
+OWN: Final = "the slot holds a text that Yume wrote or that was adopted: there is nothing to adopt"
 
 
 async def leave_alone(command: Command, series: Series, found: SlotText, resources: Resources) -> None:
@@ -39,7 +39,7 @@ async def leave_alone(command: Command, series: Series, found: SlotText, resourc
 async def look(command: Command, series: Series, slot: Slot, resources: Resources) -> None:
     """Show what stands in the slot, for a person to decide on."""
     found = await slot.read(series.external_id)
-    refusal = EMPTY if not found.text else OWN if await is_ours(resources.db, series.id, found) else None
+    refusal = await _not_to_adopt(found, series, resources)
     if refusal is None:
         await _keep_text(series, found, resources)
     async with resources.db.acquire() as db:
@@ -59,9 +59,20 @@ def slot_text_key(series: Series, sha256: str) -> str:
     return f"slots/{series.platform}/{folder_name(series.external_id)}/{sha256}.txt"
 
 
+async def _not_to_adopt(found: SlotText, series: Series, resources: Resources) -> str | None:
+    """Say why there is nothing to adopt, None if a text stands there that is not Yume's."""
+    if not found.text:
+        return EMPTY
+    return OWN if await is_ours(resources.db, series.id, found) else None
+
+
 async def adopt(command: Command, series: Series, slot: Slot, resources: Resources) -> None:
     """Make the text that a person has seen the owner's rules and the series' set: the slot stays as it is."""
     found = await slot.read(series.external_id)
+    if (refusal := await _not_to_adopt(found, series, resources)) is not None:
+        async with resources.db.acquire() as db:
+            await effects.refused(db, command.id, "failed", refusal)
+        return
     if found.sha256 != command.text_sha256:
         await leave_alone(command, series, found, resources)
         return
@@ -69,7 +80,7 @@ async def adopt(command: Command, series: Series, slot: Slot, resources: Resourc
     async with resources.db.acquire() as db, db.transaction():
         await batches.lock_series(db, series.id)
         now = resources.now()
-        ids = [LessonId(derived_id(command.id, rule)) for rule in rules]
+        ids = [LessonId(following_id(command.id, place)) for place in range(1, len(rules) + 1)]
         for lesson, rule in zip(ids, rules, strict=True):
             await lessons.add_owners_rule(
                 db, lesson, series.id, rule, by=command.by, why=f"adopted: {command.why}", now=now

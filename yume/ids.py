@@ -27,6 +27,11 @@ def new_id() -> UUID:
     return uuid_utils.compat.uuid7()
 
 
+def following_id(first: UUID, place: int) -> UUID:
+    """Return the id that sorts `place` places after another: what one act makes keeps its order."""
+    return UUID(int=first.int + place)
+
+
 def derived_id(namespace: UUID, *parts: str | int) -> UUID:
     """Return the UUIDv5 of the parts: what must be the same twice is derived, not drawn."""
     return uuid.uuid5(namespace, _SEPARATOR.join(str(part) for part in parts))

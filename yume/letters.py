@@ -18,6 +18,7 @@ from yume.events import REASON_HEADER, Data, Event
 from yume.ids import DreamId
 from yume.jetstream import JetStream, Stored
 from yume.pipeline import STAGES, STREAM
+from yume.stages import s8_commands
 from yume.store import dreams
 from yume.topology import holds
 
@@ -110,6 +111,7 @@ async def requeue(js: JetStream, db: Db, sequence: int) -> Letter:
     """
     found, body = await letter(js, sequence)
     _check_place(found)
+    _check_command(found)
     _check_kept(found)
     await _check_dream(db, found)
     key = f"requeued/{found.key or found.sequence}/{found.died_at.isoformat()}"
@@ -138,6 +140,15 @@ def _check_place(found: Letter) -> None:
         raise PermanentError(
             f"dead letter {found.sequence} names the subject {found.subject!r}, which is none of stream "
             f"{found.stream!r}: Yume did not write it; `yume dead drop` removes it"
+        )
+
+
+def _check_command(found: Letter) -> None:
+    """Refuse a call for a command: what it called for was settled when the call was given up."""
+    if found.consumer == s8_commands.NAME:
+        raise PermanentError(
+            f"dead letter {found.sequence} called for a command that has failed since: sent once more "
+            "it changes nothing; give the command again (`yume rollback`, `yume kill`, `yume series adopt`)"
         )
 
 

@@ -177,7 +177,8 @@ async def report_of(
         reported = {row["number"]: row["report_key"] for row in rows if row["report_key"]}
         if not reported or (number is not None and number not in reported):
             there = ", ".join(str(each) for each in reported) or "none"
-            raise PermanentError(f"dream {number or ''} has no report; dreams with one: {there}")
+            wanted = "has no report yet" if number is None else f"has no report of a dream {number}"
+            raise PermanentError(f"{platform}/{series} {wanted}; dreams with one: {there}")
         key = reported[max(reported) if number is None else number]
         return (await resources.archive.get(key.removesuffix(".md") + ".json" if as_json else key)).decode()
 
@@ -273,7 +274,9 @@ def _faults(stop: trail.Stop) -> str:
 async def _series(db: Db, platform: str, series: str) -> Series:
     found = await access.find_series(db, platform, series)
     if found is None:
-        raise PermanentError(f"platform {platform!r} has no series {series!r}")
+        raise PermanentError(
+            f"platform {platform!r} has no series {series!r}: `yume series list` shows those that there are"
+        )
     return found
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 from uuid import UUID
 
@@ -67,7 +67,9 @@ async def next_release(db: Db, series: Series) -> Release:
     approved = await lessons.lessons_in(db, series.id, "approved")
     made = _compile(series, approved, base=None if slot is None else base, newest=newest)
     standing = None if slot is None else slot.standing
-    return Release(base, made, _held_by(made, base, newest), standing, dwell(standing))
+    if (target := _held_by(made, base, newest)) is not None:  # its own words, which name its own version
+        made = replace(_as_it_is(target), left_out=made.left_out)
+    return Release(base, made, target, standing, dwell(standing))
 
 
 async def shown_release(db: Db, dream: Dream) -> Release:

@@ -48,8 +48,9 @@ async def test_a_command_leaves_it_alone_and_the_series_only_reports_from_then_o
     assert (auto.slot().text, auto.slot().version) == (FOREIGN, 3)
     assert await rules(auto) == before
     ((mode, why, promotions),) = await auto.rows("SELECT mode, mode_reason, promotions FROM yume.series")
-    assert (mode, why) == ("report_only", WHY)
-    assert (promotions[-1]["to"], promotions[-1]["why"]) == ("report_only", WHY)
+    because = WHY if kind == "rollback" else "kill: a test"  # a kill stops the writing when it is asked for
+    assert (mode, why) == ("report_only", because)
+    assert (promotions[-1]["to"], promotions[-1]["why"]) == ("report_only", because)
     (conflict,) = await auto.told("slot.conflict")
     reviews = [each for each in await auto.told("review.requested") if each.data["kind"] == "slot"]
     assert (conflict.data["by"], len(reviews)) == ("a person", 1)
@@ -80,7 +81,7 @@ async def test_there_is_nothing_to_adopt_in_an_empty_slot_or_in_one_that_holds_y
     seen = await look(auto)
     assert (seen.status, seen.error) == (
         "failed",
-        "the slot holds a text that Yume wrote: there is nothing to adopt",
+        "the slot holds a text that Yume wrote or that was adopted: there is nothing to adopt",
     )
     with pytest.raises(PermanentError, match="no look has found a text with sha256"):
         await adopt(auto, auto.slot().text)

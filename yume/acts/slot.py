@@ -18,7 +18,7 @@ from yume.domain.rounds import compiled
 from yume.errors import PermanentError, TransientError
 from yume.ids import InjectionId, LessonSetId, SeriesId, new_id
 from yume.resources import Resources
-from yume.store import batches, effects, lessons
+from yume.store import access, batches, effects, lessons
 from yume.store.effects import Command
 from yume.store.lessons import LessonSet
 
@@ -106,7 +106,7 @@ async def rollback(
 async def kill(
     platform: str, series: str, resources: Resources, *, everything: bool, by: str, why: str
 ) -> InjectionId:
-    """Ask for the owner's rules alone, or for an empty text; the series only reports from then on."""
+    """Ask for the owner's rules alone, or for an empty text; the series only reports from now on."""
     async with resources.db.acquire() as db, db.transaction():
         found = await known.find(db, platform, series)
         await batches.lock_series(db, found.id)
@@ -125,6 +125,7 @@ async def kill(
             why=why,
             now=resources.now(),
         )
+        await access.demote(db, found.id, by=by, why=f"kill: {why}", now=resources.now())
     return command
 
 

@@ -147,8 +147,6 @@ async def _put_back(work: Work) -> None:
         version = swapped.found.version
         await effects.written(db, work.series.id, command.id, version, now, how=swapped.how)
         await _move_lessons(db, work, standing, target, now)
-        if command.kind == "kill":
-            await access.demote(db, work.series.id, by=command.by, why=f"kill: {command.why}", now=now)
 
 
 async def _slot_set(db: Db, work: Work) -> LessonSet | None:

@@ -147,8 +147,9 @@ async def _outcome(plan: Plan, resources: Resources) -> SlotResult:
         if target is not None and target.dream_id == plan.dream.id:
             await _request(plan, target, None, resources, withheld=True)
         return _ending(plan, "report_only", None, plan.dream.reason)
-    if plan.held_back is not None:
-        return _ending(plan, "held", _version(plan), plan.held_back)
+    held_back = plan.held_back or await _withdrawn(plan, resources)
+    if held_back is not None:
+        return _ending(plan, "held", _version(plan), held_back)
     if target is None or plan.unchanged:
         return _ending(plan, "no_change", _version(plan), None)
     await _wait_for_batches(plan, resources)
@@ -192,17 +193,24 @@ async def _write(plan: Plan, target: LessonSet, slot: Slot, resources: Resources
 
 async def _check_still_wanted(plan: Plan, resources: Resources) -> None:
     """Give way if the dream moved on meanwhile: this process may have stood still, or a person was faster."""
+    withdrawn = await _withdrawn(plan, resources)
     async with resources.db.acquire() as db:
-        progress = await dreams.progress_of(db, plan.dream.id)
-        commands = await effects.commands_of(db, plan.dream.series.id)
-    dream = plan.dream
-    at_this_step = progress is not None and (progress.status, progress.step) == ("running", dream.step)
-    if not at_this_step or progress is None or progress.fence != dream.fence:
+        dream = await dreams.dream_of(db, plan.dream.id)
+        commands = await effects.commands_of(db, dream.series.id)
+    if (dream.status, dream.step, dream.fence) != ("running", plan.dream.step, plan.dream.fence):
         raise StepTakenError(f"dream {dream.id}: another worker went on while this one stood still")
-    if commands:
-        raise TransientError(
-            f"a {commands[0].kind} by {commands[0].by} comes first", retry_in=timedelta(seconds=1)
-        )
+    if commands or withdrawn or dream.series.mode == "report_only":
+        first = f"a {commands[0].kind} by {commands[0].by}" if commands else "what a person changed"
+        raise TransientError(f"{first} comes first", retry_in=timedelta(seconds=1))
+
+
+async def _withdrawn(plan: Plan, resources: Resources) -> str | None:
+    """Return why the target is not written if a lesson of it is no longer approved: a dream may wait long."""
+    if plan.target is None or plan.unchanged:
+        return None
+    async with resources.db.acquire() as db:
+        held = await lessons.lessons_by_id(db, plan.dream.series.id, plan.target.lesson_ids)
+    return OVERTAKEN if any(each.state != "approved" for each in held.values()) else None
 
 
 async def _conflict(plan: Plan, target: LessonSet, found: SlotText, resources: Resources) -> SlotResult:
