@@ -130,6 +130,17 @@ async def test_a_dream_without_anything_new_leaves_the_adopted_text_as_it_is(ope
         assert (world.slot().text, world.slot().version) == (FOREIGN, 1)
 
 
+async def test_what_was_adopted_is_not_adopted_twice(auto):
+    auto.write_slot(FOREIGN)
+    await look(auto)
+    await adopt(auto, FOREIGN)
+    again = await adopt(auto, FOREIGN)
+    assert again.status == "failed"
+    assert "or that was adopted: there is nothing to adopt" in again.error
+    assert await rules(auto) == {FIRST: "owner", SECOND: "owner"}
+    assert await auto.stored("dead") == []
+
+
 async def test_a_text_that_changed_after_the_look_is_not_adopted(auto):
     auto.write_slot(FOREIGN)
     await look(auto)

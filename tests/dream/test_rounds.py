@@ -219,3 +219,19 @@ async def approve_as_many(world, count: int) -> None:
             f"Look at sheet {number} before the others.",
         )
         await world.move(made, "draft", "approved")
+
+
+async def test_a_report_a_preview_and_the_slot_name_one_version(world):
+    await world.dream(20)  # only reports: its text is compiled, and kept under a version
+    await world.promote()
+    row = await world.dream(4)
+    report = await world.report(row)
+    slot = world.slot()
+    assert (row["result"], report["slot"]["version"]) == ("published", slot.lesson_set_version)
+    assert report["slot"]["text"] == slot.text
+    shown = await releases.preview("practice", "kamila", world.resources)
+    assert not shown.release.changed
+    assert (shown.release.compiled.version, shown.release.compiled.text) == (
+        slot.lesson_set_version,
+        slot.text,
+    )

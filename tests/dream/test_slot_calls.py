@@ -39,6 +39,13 @@ async def until_called(world, command) -> None:
     await world.until_true("SELECT announced FROM yume.injections WHERE id = $1", command)
 
 
+async def test_a_kill_stops_the_writing_though_nobody_can_reach_the_slot_yet(deaf):
+    command = await ask_to_kill(deaf)
+    ((mode, why),) = await deaf.rows("SELECT mode, mode_reason FROM yume.series")
+    assert (mode, why) == ("report_only", "kill: a test")
+    assert await deaf.value("SELECT status FROM yume.injections WHERE id = $1", command) == "pending"
+
+
 async def test_a_command_whose_call_got_lost_is_called_for_again_after_a_minute(deaf):
     command = await ask_to_kill(deaf)
     await until_called(deaf, command)
