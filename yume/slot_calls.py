@@ -8,10 +8,11 @@ from datetime import timedelta
 import structlog
 from pydantic import ValidationError
 
-from yume.events import Data, Event
+from yume.errors import PermanentError
+from yume.events import Data, Event, event
 from yume.jetstream import JetStream
 from yume.resources import Resources
-from yume.settle import Message, bury
+from yume.settle import Message, bury, check_subject
 from yume.stages import s8_commands
 from yume.store import access, effects
 
@@ -40,22 +41,28 @@ class CommandHandler:
 
 @dataclass(frozen=True, slots=True)
 class CommandUndertaker:
-    """Gives up a call with the commands that it was about: none of them may block its series for ever."""
+    """Gives up a call with the command at which it failed: that one may not block its series for ever."""
 
     resources: Resources
     js: JetStream
 
     async def bury(self, message: Message, reason: str) -> None:
-        """Keep the bytes and the reason, and fail what waits."""
+        """Keep the bytes and the reason, fail the command at which it failed, call for the next."""
         await bury(self.js, message, reason)
         try:
+            check_subject(message.body, message.subject)
             about = Data.model_validate(Event.model_validate_json(message.body).data)
-        except ValidationError:
-            return
+        except (ValidationError, PermanentError):
+            return  # it speaks for a series that is not its own: nothing of that one is touched
         async with self.resources.db.acquire() as db, db.transaction():
             series = await access.find_series(db, about.platform, about.series)
-            for command in await effects.commands_of(db, series.id) if series else ():
+            waiting = await effects.commands_of(db, series.id) if series else []
+            for command in waiting[:1]:
                 await effects.refused(db, command.id, "failed", reason)
+        for command in waiting[1:2]:
+            data = about.model_dump() | {"dream_id": None, "command": str(command.id)}
+            key = f"{command.id}/requested/after/{waiting[0].id}"
+            await self.js.store(event("slot.requested", data, key=key, at=self.resources.now()))
 
     async def park(self, message: Message, reason: str) -> None:
         """Treat it as given up: a command is a person's already."""

@@ -52,6 +52,7 @@ RECORDS = 16
 UNHURRIED = settings(deadline=None, suppress_health_check=list(HealthCheck), print_blob=True)
 BY, WHY = "owner", "a life"
 PLACE = st.integers(0, 1000)
+PLACES = st.lists(st.none() | PLACE, min_size=1, max_size=2)
 RECORD = st.integers(0, RECORDS - 1)
 MODES = ("auto", "auto", "auto", "gated", "report_only")
 FATES = ("told", "told", "told", "twice", "late", "lost")
@@ -312,18 +313,24 @@ class Lives(RuleBasedStateMachine):
     def the_timer_releases(self, rests):
         self.act(timer.open_releases(self.resources, timedelta(0)), rests=rests)
 
-    @rule(places=st.lists(st.none() | PLACE, min_size=1, max_size=2), rests=st.booleans())
+    @rule(places=PLACES, rests=st.booleans())
     def a_person_rolls_back(self, places, rests):
-        async def doing() -> None:
-            held = await self.life.world.rows(
-                "SELECT DISTINCT version FROM yume.lesson_sets JOIN yume.injections"
-                " ON lesson_set_id = lesson_sets.id WHERE status = 'written' ORDER BY version"
-            )
-            for place in places if held else ():
-                to = None if place is None else held[place % len(held)]["version"]
-                await slot_acts.rollback(PLATFORM, SERIES, to, self.resources, by=BY, why=WHY)
+        self.ask(self.back(places), rests=rests)
 
-        self.ask(doing(), rests=rests)
+    @rule(places=PLACES, rests=st.booleans())
+    def a_dream_follows_a_rollback(self, places, rests):
+        self.ask(self.back(places), rests=True)
+        self.a_person_starts_a_dream(rests=rests)
+
+    async def back(self, places):
+        """Ask for old versions, each before the one before can have been carried out."""
+        held = await self.life.world.rows(
+            "SELECT DISTINCT version FROM yume.lesson_sets JOIN yume.injections"
+            " ON lesson_set_id = lesson_sets.id WHERE status = 'written' ORDER BY version"
+        )
+        for place in places if held else ():
+            to = None if place is None else held[place % len(held)]["version"]
+            await slot_acts.rollback(PLATFORM, SERIES, to, self.resources, by=BY, why=WHY)
 
     @rule(everything=st.booleans(), rests=st.booleans())
     def a_person_kills(self, everything, rests):

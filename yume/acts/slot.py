@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from yume.store.database import Db
 
 POLL_S: Final = 0.1
+UNLIMITED: Final = 10**9  # tokens: a kill is refused for nothing, least of all for how much the owner wrote
 EMPTY_SHA256: Final = hashlib.sha256(b"").hexdigest()
 
 
@@ -138,7 +139,7 @@ async def _owners_set(db: Db, series: Series, resources: Resources, *, everythin
         [] if everything else owned,
         series=series.external_id,
         version=version,
-        budget_tokens=series.projection_budget_tokens,
+        budget_tokens=UNLIMITED,
         language=series.language,
     )
     name = LessonSetId(new_id())

@@ -84,12 +84,25 @@ async def _cancel_dream(work: Work) -> None:
 
 async def _settle_left_over(work: Work) -> None:
     """Find out whether the write of a dream that ended meanwhile took place: the slot says it."""
-    left, now = work.command, work.resources.now()
-    if left.held_until is not None and now < left.held_until:
-        raise TransientError("a dream's write may still be under way", retry_in=left.held_until - now)
+    left = work.command
+    _wait_for_holder(left, work.resources.now())
     found = await work.slot.read(work.series.external_id)
     if not await _note_written(work, left, found):
         await _refuse(work, left)
+
+
+def _wait_for_holder(left: Command, now: datetime) -> None:
+    if left.held_until is not None and now < left.held_until:
+        raise TransientError("a dream's write may still be under way", retry_in=left.held_until - now)
+
+
+async def _give_way(work: Work) -> None:
+    """Let a later command stand that another worker was faster with: this one may have stood still."""
+    async with work.resources.db.acquire() as db:
+        if not await effects.was_overtaken(db, work.command.id):
+            return
+        await effects.refused(db, work.command.id, "failed", "a later command was carried out before it")
+    raise TransientError(f"the {work.command.kind} by {work.command.by} came too late")
 
 
 async def _note_written(work: Work, left: Command, found: SlotText) -> bool:
@@ -130,6 +143,7 @@ async def _put_back(work: Work) -> None:
     async def before(found: SlotText) -> None:
         for left in await _left_over(work):
             await _note_written(work, left, found)
+        await _give_way(work)
         async with resources.db.acquire() as db:
             await effects.expect(db, command.id, found.version)
 
@@ -139,6 +153,8 @@ async def _put_back(work: Work) -> None:
         await adoption.leave_alone(command, work.series, swapped.found, resources)
         return
     for left in await _left_over(work):
+        if swapped.how == "current":  # nothing was written that would keep a dream's write out
+            _wait_for_holder(left, resources.now())
         await _refuse(work, left)
     async with resources.db.acquire() as db, db.transaction():
         await batches.lock_series(db, work.series.id)

@@ -179,6 +179,11 @@ async def commands_of(db: Db, series: SeriesId) -> list[Command]:
     return [Command(**dict(row)) for row in await db.fetch(SQL["commands_of"], series)]
 
 
+async def was_overtaken(db: Db, command: InjectionId) -> bool:
+    """Say whether a command that was asked for later was carried out before this one."""
+    return bool(await db.fetchval(SQL["was_overtaken"], command))
+
+
 async def version_of_set(db: Db, series: SeriesId, lesson_set: LessonSetId) -> str | None:
     """Return the platform's version under which a set last stood in the slot."""
     found = await db.fetchval(SQL["version_of_set"], series, lesson_set)

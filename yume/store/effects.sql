@@ -79,6 +79,14 @@ SELECT injections.id, injections.series_id, injections.lesson_set_id, injections
    AND (injections.kind <> 'write' OR dream_runs.status IN ('finished', 'failed', 'cancelled'))
  ORDER BY injections.kind = 'write', injections.requested_at, injections.id;
 
+-- name: was_overtaken
+-- $1 command: whether one that was asked for later stands in the slot already
+SELECT EXISTS (
+  SELECT FROM yume.injections AS later
+    JOIN yume.injections AS this ON this.id = $1
+   WHERE later.series_id = this.series_id AND later.kind IN ('rollback', 'kill', 'adopted') AND later.status = 'written'
+     AND later.requested_at > this.requested_at);
+
 -- name: version_of_set
 -- $1 series, $2 lesson set: under which of the platform's versions it last stood in the slot
 SELECT platform_version
