@@ -23,7 +23,7 @@ STICKS: Final = ("rollback", "kill")
 
 @dataclass(frozen=True, slots=True)
 class Release:
-    """The text that would come next, beside `base`, the one it would take the place of.
+    """The text that would come next, beside `base`, the one in the slot; None where Yume never wrote.
 
     `target` is a set that holds it already. `waits` says why it may not be released yet, though it differs.
     """
@@ -56,7 +56,7 @@ async def next_release(db: Db, series: Series) -> Release:
     """Compile what is approved now, for the slot as it is now."""
     newest = await lessons.newest_set(db, series.id)
     current = await effects.in_slot(db, series.id)
-    base = newest
+    base = None
     if current is not None and current.lesson_set_id is not None:
         base = await lessons.set_by_id(db, current.lesson_set_id)
     slot = await effects.standing_of(db, series.id)
@@ -65,7 +65,7 @@ async def next_release(db: Db, series: Series) -> Release:
         if not moved:  # what a person went back to stays until there is something new
             return Release(base, _as_it_is(base), base, slot.standing, None)
     approved = await lessons.lessons_in(db, series.id, "approved")
-    made = _compile(series, approved, base=None if slot is None else base, newest=newest)
+    made = _compile(series, approved, base=base, newest=newest)
     standing = None if slot is None else slot.standing
     if (target := _held_by(made, base, newest)) is not None:  # its own words, which name its own version
         made = replace(_as_it_is(target), left_out=made.left_out)
