@@ -143,9 +143,10 @@ async def written(
     how: How = "posted",
     lesson_set: LessonSetId | None = None,
 ) -> None:
-    """Note that the slot holds the set, under the version that the platform gave it."""
-    await db.execute(SQL["settle"], injection, "written", platform_version, now, None, lesson_set, how)
-    await db.execute(SQL["replace_older"], series, injection, now)
+    """Note that the slot holds the set, under the version of the platform; twice is once."""
+    done = await db.execute(SQL["settle"], injection, "written", platform_version, now, None, lesson_set, how)
+    if str(done) == "UPDATE 1":
+        await db.execute(SQL["replace_older"], series, injection, now)
 
 
 async def refused(
