@@ -103,8 +103,9 @@ class Orchestrator:
         """Start the next dream of a series whose last one has ended or was parked."""
         ended = RunBatch.model_validate(Event.model_validate_json(body).data)
         async with self.resources.db.acquire() as db:
-            series = await access.series_named(db, ended.platform, ended.series)
-        await self.start_dream(series.id)
+            series = await access.find_series(db, ended.platform, ended.series)
+        if series is not None:
+            await self.start_dream(series.id)
 
     async def replay_requested(self, body: bytes) -> None:
         """Open the replay that somebody asks for: asked twice under one key, it is one dream."""

@@ -55,7 +55,9 @@ async def _look(look: batches.Look, resources: Resources) -> bool:
     now = resources.now()
     async with resources.db.acquire() as db, db.transaction():
         await batches.lock_series(db, look.series)
-        still = {each.series: each.looked_at for each in await batches.to_look_at(db, now)}
+        still = {
+            each.series: each.looked_at for each in await batches.to_look_at(db, now, series=look.series)
+        }
         if still.get(look.series) != look.looked_at:
             return False
         dream = await batches.collecting(db, look.series, "schedule", now)

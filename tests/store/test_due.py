@@ -34,18 +34,24 @@ async def test_a_series_without_a_schedule_is_looked_at_when_no_batch_came_for_a
     assert await batches.to_look_at(db, due) == [Look(watched.id, None, watched.batch_max_wait, now, None)]
 
 
-async def test_a_batch_that_collects_is_looked_at_by_its_own_waiting_time_alone(db, rows, watched, now):
-    await rows.dream(watched, "collecting")
-    assert await batches.to_look_at(db, now + 2 * watched.batch_max_wait) == []
+async def test_a_batch_that_collects_is_looked_at_by_its_own_waiting_time_alone(
+    db, rows, watched, announce, now
+):
+    due = now + 2 * watched.batch_max_wait
+    collecting = await rows.dream(watched, "collecting")
+    assert await batches.to_look_at(db, due) != []  # it holds nothing that it could wait for
+    await announce(collecting, "T1")
+    assert await batches.to_look_at(db, due) == []
 
 
 async def test_a_series_with_a_schedule_always_comes_with_what_its_schedule_is_judged_by(
-    db, rows, watched, now
+    db, rows, watched, announce, now
 ):
     await db.execute("UPDATE yume.series SET schedule = $1", NIGHTLY.to_json())
     wait = watched.batch_max_wait
     assert await batches.to_look_at(db, now) == [Look(watched.id, NIGHTLY.to_json(), wait, now, None)]
     collecting = await rows.dream(watched, "collecting")
+    await announce(collecting, "T1")
     assert await batches.to_look_at(db, now) == [Look(watched.id, NIGHTLY.to_json(), wait, now, collecting)]
 
 

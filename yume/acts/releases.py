@@ -69,8 +69,8 @@ async def open_due(idle: Idle, resources: Resources) -> bool:
         await batches.lock_series(db, idle.series)
         now = resources.now()
         found = await access.find_series(db, idle.platform, idle.external_id)
-        still = {each.series for each in await batches.may_release(db, now, now)}
-        if found is None or idle.series not in still:
+        still = await batches.may_release(db, now, now, series=idle.series)
+        if found is None or not still:
             return False
         release = await next_release(db, found)
         if not release.changed or release.waits is not None:

@@ -39,7 +39,9 @@ async def queue(asked: ReplayRequested, resources: Resources) -> SeriesId:
     async with resources.db.acquire() as db, db.transaction():
         series = await access.find_series(db, asked.platform, asked.series)
         dream = await dreams.dream_named(db, DreamId(asked.dream_id))
-        if series is None or dream is None:
+        owner = await dreams.progress_of(db, DreamId(asked.dream_id))
+        its_own = owner is not None and (owner.platform, owner.series) == (asked.platform, asked.series)
+        if series is None or dream is None or not its_own:
             raise PermanentError(f"{asked.platform}/{asked.series} has no dream {asked.dream_id}")
         original = dream if dream.replay_of is None else await dreams.dream_named(db, dream.replay_of)
         assert original is not None

@@ -106,7 +106,7 @@ async def overdue_batches(db: Db, now: datetime) -> list[tuple[DreamId, SeriesId
     return [(DreamId(row["id"]), SeriesId(row["series_id"])) for row in rows]
 
 
-async def to_look_at(db: Db, now: datetime) -> list[Look]:
+async def to_look_at(db: Db, now: datetime, *, series: SeriesId | None = None) -> list[Look]:
     """Return the series that have a schedule, or that were not looked at for as long as a batch may wait."""
     return [
         Look(
@@ -116,13 +116,15 @@ async def to_look_at(db: Db, now: datetime) -> list[Look]:
             row["looked_at"],
             None if row["collecting"] is None else DreamId(row["collecting"]),
         )
-        for row in await db.fetch(SQL["to_look_at"], now)
+        for row in await db.fetch(SQL["to_look_at"], now, series)
     ]
 
 
-async def may_release(db: Db, left_alone_since: datetime, now: datetime) -> list[Idle]:
+async def may_release(
+    db: Db, left_alone_since: datetime, now: datetime, *, series: SeriesId | None = None
+) -> list[Idle]:
     """Return the series in which a release may be due; whether it is, their lessons say."""
-    rows = await db.fetch(SQL["may_release"], left_alone_since, now)
+    rows = await db.fetch(SQL["may_release"], left_alone_since, now, series)
     return [Idle(SeriesId(row["id"]), row["platform_id"], row["external_id"]) for row in rows]
 
 

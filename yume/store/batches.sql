@@ -125,8 +125,8 @@ SELECT dream_runs.id, dream_runs.series_id
    AND EXISTS (SELECT FROM yume.runs WHERE runs.dream_id = dream_runs.id);
 
 -- name: to_look_at
--- $1 now: series that may have to look at the export without a callback, and when they last did; an open batch all of whose
--- tasks another dream has taken waits for nothing
+-- $1 now, $2 this series alone, or null: series that may have to look at the export without a callback, and when they last
+-- did; an open batch all of whose tasks another dream has taken waits for nothing
 SELECT series.id, series.schedule, series.batch_max_wait, looked.at AS looked_at, collecting.id AS collecting
   FROM yume.series
   JOIN yume.platforms ON platforms.id = series.platform_id AND platforms.disabled_at IS NULL
@@ -136,11 +136,12 @@ SELECT series.id, series.schedule, series.batch_max_wait, looked.at AS looked_at
          SELECT coalesce(max(closed_at), series.created_at) AS at FROM yume.dream_runs
           WHERE dream_runs.series_id = series.id AND trigger IN ('callback', 'schedule', 'manual')) AS looked
  WHERE series.paused_at IS NULL
+   AND ($2::uuid IS NULL OR series.id = $2)
    AND (series.schedule IS NOT NULL OR (collecting.id IS NULL AND looked.at + series.batch_max_wait <= $1))
    AND NOT EXISTS (SELECT FROM yume.dream_runs AS queued WHERE queued.series_id = series.id AND queued.status = 'queued');
 
 -- name: may_release
--- $1 lessons left alone since, $2 now: series that write, are idle, and whose approved lessons are not those of the text in
+-- $1 lessons left alone since, $2 now, $3 this series alone, or null: series that write, are idle, and whose approved lessons are not those of the text in
 -- the slot; where a release failed, the next one is not opened at once
 SELECT series.id, series.platform_id, series.external_id
   FROM yume.series
@@ -151,6 +152,7 @@ SELECT series.id, series.platform_id, series.external_id
           WHERE injections.series_id = series.id AND injections.status = 'written'
           ORDER BY written_at DESC, injections.id DESC LIMIT 1) AS slot ON true
  WHERE series.mode <> 'report_only'
+   AND ($3::uuid IS NULL OR series.id = $3)
    AND series.paused_at IS NULL
    AND NOT EXISTS (SELECT FROM yume.dream_runs
                     WHERE dream_runs.series_id = series.id AND dream_runs.status IN ('queued', 'running'))
