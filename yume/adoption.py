@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from yume.clients.platform import Slot, SlotText
 from yume.domain.adopting import rules_of
 from yume.domain.dreams import Series
-from yume.domain.projection import project
-from yume.domain.rounds import compiled
-from yume.events import folder_name
-from yume.ids import LessonId, LessonSetId, derived_id, following_id
+from yume.events import Event, event, folder_name
+from yume.ids import InjectionId, LessonId, LessonSetId, derived_id, following_id
+from yume.release import compile_text, owners_rules
 from yume.resources import Resources
 from yume.store import access, batches, effects, lessons
 from yume.store.effects import Command
@@ -34,6 +34,18 @@ async def leave_alone(command: Command, series: Series, found: SlotText, resourc
         await effects.refused(db, command.id, "conflict", FOREIGN)
         now = resources.now()
         await access.demote(db, series.id, by=BY, why=FOREIGN, now=now)
+
+
+def conflict_events(
+    about: Mapping[str, Any], write: InjectionId, expected_version: str | None, now: datetime
+) -> list[Event]:
+    """Tell that a write met somebody else's text, and ask a person to look at it."""
+    conflict = {**about, "expected_version": expected_version, "why": FOREIGN}
+    review = {**about, "kind": "slot", "lesson_ids": [], "reasons": {"slot": [FOREIGN]}}
+    return [
+        event("slot.conflict", conflict, key=f"{write}/conflict", at=now),
+        event("review.requested", review, key=f"{write}/review", at=now),
+    ]
 
 
 async def look(command: Command, series: Series, slot: Slot, resources: Resources) -> None:
@@ -96,17 +108,9 @@ async def _add_adopted_set(
 ) -> LessonSetId:
     """Keep a set whose text is the adopted one byte for byte, and whose body is what its rules compile to."""
     newest = await lessons.newest_set(db, series.id)
-    version = 1 if newest is None else newest.version + 1
-    owned = [each for each in await lessons.lessons_in(db, series.id, "approved") if each.origin == "owner"]
-    made = project(
-        owned,
-        series=series.external_id,
-        version=version,
-        budget_tokens=series.projection_budget_tokens,
-        language=series.language,
-    )
+    made = compile_text(series, await owners_rules(db, series), newest)
     kept = replace(made, text=found.text, text_sha256=found.sha256)
     name = LessonSetId(derived_id(command.id, "lesson_set"))
     parent = None if newest is None else newest.id
-    await lessons.add_set(db, name, series.id, compiled(kept, version), parent=parent, now=now)
+    await lessons.add_set(db, name, series.id, kept, parent=parent, now=now)
     return name

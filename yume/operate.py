@@ -16,9 +16,10 @@ from pydantic import SecretStr
 
 from yume import jetstream, trail
 from yume.acts import calls, slot
+from yume.acts import series as known
 from yume.clients.addresses import checked_base_url
 from yume.clients.vault import Vault
-from yume.domain.dreams import Mode, Series
+from yume.domain.dreams import Mode
 from yume.errors import PermanentError, TransientError, YumeError
 from yume.ids import InjectionId, LessonId, PlatformId, SeriesId
 from yume.jetstream import JetStream
@@ -31,7 +32,7 @@ from yume.topology import of_deployment
 from yume.trail import Trail
 
 if TYPE_CHECKING:
-    from yume.store.database import Db
+    pass
 
 log = structlog.get_logger()
 
@@ -163,7 +164,7 @@ async def all_series(settings: Settings) -> list[dict[str, Any]]:
 async def set_mode(settings: Settings, platform: str, series: str, mode: Mode, *, by: str, why: str) -> bool:
     """Change a series' mode and record who did it and why; False if it is in that mode already."""
     async with open_resources(located(settings), "cli") as resources, resources.db.acquire() as db:
-        found = await _series(db, platform, series)
+        found = await known.find(db, platform, series)
         return await access.promote(db, found, mode, by=by, why=why, now=resources.now())
 
 
@@ -173,7 +174,7 @@ async def report_of(
     """Return a dream's report, the newest one's unless a number is given."""
     async with open_resources(located(settings), "cli") as resources:
         async with resources.db.acquire() as db:
-            rows = await dreams.dreams_of_series(db, (await _series(db, platform, series)).id)
+            rows = await dreams.dreams_of_series(db, (await known.find(db, platform, series)).id)
         reported = {row["number"]: row["report_key"] for row in rows if row["report_key"]}
         if not reported or (number is not None and number not in reported):
             there = ", ".join(str(each) for each in reported) or "none"
@@ -186,7 +187,7 @@ async def report_of(
 async def dreams_of(settings: Settings, platform: str, series: str) -> list[dict[str, Any]]:
     """Return the dreams of a series, oldest first; `of` is the number of a replay's original."""
     async with open_resources(located(settings), "cli") as resources, resources.db.acquire() as db:
-        found = await dreams.dreams_of_series(db, (await _series(db, platform, series)).id)
+        found = await dreams.dreams_of_series(db, (await known.find(db, platform, series)).id)
     numbers = {row["id"]: row["number"] for row in found}
     return [{**row, "of": numbers.get(row["replay_of"])} for row in found]
 
@@ -209,7 +210,7 @@ async def lessons_of(settings: Settings, platform: str, series: str) -> list[dic
     async with open_resources(located(settings), "cli") as resources, resources.db.acquire() as db:
         found = await lessons.lessons_in(
             db,
-            (await _series(db, platform, series)).id,
+            (await known.find(db, platform, series)).id,
             "approved",
             "draft",
             "superseded",
@@ -238,7 +239,7 @@ async def trail_of(settings: Settings, platform: str, series: str, lesson: str) 
         raise PermanentError(f"{lesson!r} is no lesson's id: `yume lessons` lists them") from error
     async with open_resources(located(settings), "cli") as resources:
         async with resources.db.acquire() as db:
-            where = await _series(db, platform, series)
+            where = await known.find(db, platform, series)
         found = await trail.follow(where.id, name, resources)
     if found is None:
         raise PermanentError(f"series {series!r} has no lesson {lesson}: `yume lessons` lists them")
@@ -269,15 +270,6 @@ def _faults(stop: trail.Stop) -> str:
         "a quote is not in the lines": stop.quotes_found,
     }
     return "FAIL: " + ", ".join(fault for fault, passed in checks.items() if not passed)
-
-
-async def _series(db: Db, platform: str, series: str) -> Series:
-    found = await access.find_series(db, platform, series)
-    if found is None:
-        raise PermanentError(
-            f"platform {platform!r} has no series {series!r}: `yume series list` shows those that there are"
-        )
-    return found
 
 
 @asynccontextmanager

@@ -11,7 +11,7 @@ from yume.domain.dreams import Dream, Series
 from yume.domain.lessons import Lesson
 from yume.domain.projection import LeftOut, project
 from yume.domain.rounds import Compiled, Standing, choose, compiled, crowding, dwell
-from yume.ids import LessonId
+from yume.ids import LessonId, SeriesId
 from yume.store import effects, lessons
 from yume.store.lessons import LessonSet
 
@@ -55,10 +55,7 @@ class Release:
 async def next_release(db: Db, series: Series) -> Release:
     """Compile what is approved now, for the slot as it is now."""
     newest = await lessons.newest_set(db, series.id)
-    current = await effects.in_slot(db, series.id)
-    base = None
-    if current is not None and current.lesson_set_id is not None:
-        base = await lessons.set_by_id(db, current.lesson_set_id)
+    base = await set_in_slot(db, series.id)
     slot = await effects.standing_of(db, series.id)
     if slot is not None and base is not None and slot.standing.kind in STICKS:
         moved = await lessons.moved_since(db, series.id, slot.requested_at, but_at=slot.written_at)
@@ -70,6 +67,14 @@ async def next_release(db: Db, series: Series) -> Release:
     if (target := _held_by(made, base, newest)) is not None:  # its own words, which name its own version
         made = replace(_as_it_is(target), left_out=made.left_out)
     return Release(base, made, target, standing, dwell(standing))
+
+
+async def set_in_slot(db: Db, series: SeriesId) -> LessonSet | None:
+    """Return the set that Yume last wrote into the slot; None where it never did."""
+    current = await effects.in_slot(db, series)
+    if current is None or current.lesson_set_id is None:
+        return None
+    return await lessons.set_by_id(db, current.lesson_set_id)
 
 
 async def shown_release(db: Db, dream: Dream) -> Release:
@@ -94,7 +99,7 @@ def _compile(
     kept = None if base is None else base.lesson_ids
     chosen, over_quota = choose(approved, kept)
     while True:
-        made = _compiled(series, chosen, over_quota, version=1 if newest is None else newest.version + 1)
+        made = compile_text(series, chosen, newest, waiting=over_quota)
         given_up = None if kept is None else crowding(chosen, made.lesson_ids, kept)
         if given_up is None:
             return made
@@ -102,18 +107,30 @@ def _compile(
         over_quota = [LeftOut(given_up.id, "quota"), *over_quota]
 
 
-def _compiled(
-    series: Series, chosen: Sequence[Lesson], over_quota: Sequence[LeftOut], *, version: int
+def compile_text(
+    series: Series,
+    chosen: Sequence[Lesson],
+    newest: LessonSet | None,
+    *,
+    waiting: Sequence[LeftOut] = (),
+    budget_tokens: int | None = None,
 ) -> Compiled:
+    """Compile lessons as the version after `newest`, under the series' budget unless another is given."""
+    version = 1 if newest is None else newest.version + 1
     projection = project(
         chosen,
         series=series.external_id,
         version=version,
-        budget_tokens=series.projection_budget_tokens,
+        budget_tokens=series.projection_budget_tokens if budget_tokens is None else budget_tokens,
         language=series.language,
-        waiting=over_quota,
+        waiting=waiting,
     )
     return compiled(projection, version)
+
+
+async def owners_rules(db: Db, series: Series) -> list[Lesson]:
+    """Return the rules that the series' owner wrote and that stand."""
+    return [each for each in await lessons.lessons_in(db, series.id, "approved") if each.origin == "owner"]
 
 
 def _as_it_is(known: LessonSet) -> Compiled:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from yume.clients.http import Refused
 from yume.clients.platform import Slot, SlotConflict, SlotText
@@ -109,6 +109,18 @@ def _checked(found: SlotText, wanted: Wanted) -> SlotText:
             f"{wanted.target.text_sha256[:12]} was written"
         )
     return found
+
+
+def facts_of(held: LessonSet) -> dict[str, Any]:
+    """Return what an event tells of the set that the slot holds now."""
+    return {
+        "lesson_set_id": str(held.id),
+        "lesson_set_version": held.version,
+        "text": held.text,
+        "text_sha256": held.text_sha256,
+        "body_sha256": held.body_sha256,
+        "tokens": held.tokens,
+    }
 
 
 async def is_ours(db: Database, series: SeriesId, found: SlotText) -> bool:

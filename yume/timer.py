@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime, timedelta
-from typing import Final
 
 import structlog
 
 from yume.acts import releases
-from yume.acts.calls import call_for
+from yume.acts.calls import EVERY, call_for
 from yume.domain.schedule import look_is_due, read_schedule
 from yume.errors import PermanentError
 from yume.ids import SeriesId
@@ -19,8 +18,6 @@ from yume.resources import Resources
 from yume.store import batches, effects
 
 log = structlog.get_logger()
-
-CALL_AGAIN: Final = timedelta(seconds=60)
 
 
 async def look_at_exports(resources: Resources) -> list[SeriesId]:
@@ -83,6 +80,6 @@ async def call_for_commands(resources: Resources, js: JetStream) -> None:
     """Call S8's component where a command waits for it; again, where it has not come for long."""
     now = resources.now()
     async with resources.db.acquire() as db:
-        calls = await effects.to_announce(db, now - CALL_AGAIN)
+        calls = await effects.to_announce(db, now - EVERY)
     for call in calls:
         await call_for(call, now=now, resources=resources, js=js)

@@ -442,6 +442,7 @@ class Plan:
     ack_wait_s: float = 2
     without: tuple[str, ...] = ()
     copies: int = 1
+    heal_every_s: float = 1
     stall_after_s: float = STALL_AFTER_S
     release_after_s: float = RELEASE_AFTER_S
 
@@ -565,7 +566,7 @@ async def world_in(folder: Path, database_url: str, nats_url: str, plan: Plan) -
         js = await stack.enter_async_context(jetstream.connect(nats_url, name="test"))
         resources = await stack.enter_async_context(open_resources(settings, "cli"))
         world = World(practice, settings, resources, js, Counting(), plan.copies)
-        await _clear(js)
+        await clear(js)
         await operate.add_platform(
             settings,
             PLATFORM,
@@ -575,20 +576,21 @@ async def world_in(folder: Path, database_url: str, nats_url: str, plan: Plan) -
         )
         practice.callbacks = world.tell
         for _ in range(plan.copies):
-            await stack.enter_async_context(_orchestrating(settings, plan))
+            await stack.enter_async_context(orchestrating_on(settings, plan))
         steps = [stage.name for stage in STAGES if stage.name not in plan.without]
         await stack.enter_async_context(world.serving(*steps))
         yield world
 
 
-async def _clear(js: JetStream) -> None:
+async def clear(js: JetStream) -> None:
     context = js.client.jetstream()
     for info in await context.streams_info():
         await context.delete_stream(info.config.name)
 
 
 @asynccontextmanager
-async def _orchestrating(settings: Settings, plan: Plan) -> AsyncIterator[None]:
+async def orchestrating_on(settings: Settings, plan: Plan) -> AsyncIterator[None]:
+    """Orchestrate as a plan says, in resources of its own."""
     async with (
         open_resources(settings, "orchestrator") as resources,
         orchestrating(
@@ -597,7 +599,7 @@ async def _orchestrating(settings: Settings, plan: Plan) -> AsyncIterator[None]:
             topology=of_deployment(settings),
             ack_wait_s=settings.ack_wait_s,
             sweep_every_s=0.1,
-            heal_every_s=1,
+            heal_every_s=plan.heal_every_s,
             stall_after_s=plan.stall_after_s,
             release_after_s=plan.release_after_s,
         ),

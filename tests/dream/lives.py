@@ -17,19 +17,18 @@ from typing import Any
 
 from pydantic import SecretStr
 
-from tests.dream.conftest import KEEN, PLATFORM, SERIES, Counting, World, until
+from tests.dream.conftest import KEEN, PLATFORM, SERIES, Counting, Plan, World, clear, orchestrating_on, until
 from yume import jetstream, operate
 from yume.local.practice import Practice
 from yume.local.practice.transcript import timestamp
-from yume.orchestrator import orchestrating
 from yume.pipeline import STAGES
 from yume.resources import open_resources
 from yume.settings import Settings
 from yume.store import access
-from yume.topology import of_deployment
 
 MAX_WAIT = timedelta(hours=1)
 LOOK_AGAIN = timedelta(minutes=2)
+CALM = Plan(heal_every_s=3600)  # streams are lost elsewhere
 DURABLES = ("tasks", "dream", "lessons")
 ZONES = {zone: tuple(each.name for each in STAGES if each.zone == zone) for zone in {s.zone for s in STAGES}}
 PARTS = ("orchestrator", *sorted(ZONES))
@@ -283,7 +282,7 @@ async def life_in(folder: Path, database_url: str, nats_url: str, clock: Clock) 
         base_url = await stack.enter_async_context(practice.serving())
         js = await stack.enter_async_context(jetstream.connect(nats_url, name="test"))
         resources = await stack.enter_async_context(open_resources(settings, "cli"))
-        await _clear(js)
+        await clear(js)
         await operate.add_platform(
             settings,
             PLATFORM,
@@ -295,7 +294,7 @@ async def life_in(folder: Path, database_url: str, nats_url: str, clock: Clock) 
         async with resources.db.acquire() as db:
             series = await access.series_named(db, PLATFORM, SERIES)
             await db.execute("UPDATE yume.series SET batch_max_wait = $2 WHERE id = $1", series.id, MAX_WAIT)
-        parts = {"orchestrator": Part(lambda: _orchestrating(settings))}
+        parts = {"orchestrator": Part(lambda: orchestrating_on(settings, CALM))}
         for zone, steps in ZONES.items():
             parts[zone] = Part(lambda steps=steps: world.serving(*steps))
         life = Life(world, clock, parts)
@@ -308,29 +307,6 @@ async def life_in(folder: Path, database_url: str, nats_url: str, clock: Clock) 
 
 async def _stop(parts: dict[str, Part]) -> None:
     await asyncio.gather(*(part.stop() for part in parts.values()))
-
-
-async def _clear(js: jetstream.JetStream) -> None:
-    context = js.client.jetstream()
-    for info in await context.streams_info():
-        await context.delete_stream(info.config.name)
-
-
-@asynccontextmanager
-async def _orchestrating(settings: Settings) -> AsyncIterator[None]:
-    async with (
-        open_resources(settings, "orchestrator") as resources,
-        orchestrating(
-            resources=resources,
-            nats_url=settings.nats_url.get_secret_value(),
-            topology=of_deployment(settings),
-            ack_wait_s=settings.ack_wait_s,
-            sweep_every_s=0.1,
-            heal_every_s=3600,
-            stall_after_s=30,
-        ),
-    ):
-        yield
 
 
 async def check(life: Life) -> None:

@@ -13,10 +13,9 @@ from yume.adoption import slot_text_key
 from yume.domain.adopting import rules_of
 from yume.domain.dreams import Series
 from yume.domain.lessons import Lesson
-from yume.domain.projection import project
-from yume.domain.rounds import compiled
 from yume.errors import PermanentError, TransientError
 from yume.ids import InjectionId, LessonSetId, SeriesId, new_id
+from yume.release import compile_text, owners_rules
 from yume.resources import Resources
 from yume.store import access, batches, effects, lessons
 from yume.store.effects import Command
@@ -132,19 +131,12 @@ async def kill(
 
 async def _owners_set(db: Db, series: Series, resources: Resources, *, everything: bool) -> LessonSetId:
     """Compile the owner's rules into a set of their own; `everything` leaves out even those."""
-    owned = [each for each in await lessons.lessons_in(db, series.id, "approved") if each.origin == "owner"]
     newest = await lessons.newest_set(db, series.id)
-    version = 1 if newest is None else newest.version + 1
-    made = project(
-        [] if everything else owned,
-        series=series.external_id,
-        version=version,
-        budget_tokens=UNLIMITED,
-        language=series.language,
-    )
+    rules = [] if everything else await owners_rules(db, series)
+    made = compile_text(series, rules, newest, budget_tokens=UNLIMITED)
     name = LessonSetId(new_id())
     parent = None if newest is None else newest.id
-    await lessons.add_set(db, name, series.id, compiled(made, version), parent=parent, now=resources.now())
+    await lessons.add_set(db, name, series.id, made, parent=parent, now=resources.now())
     return name
 
 

@@ -6,7 +6,6 @@ import argparse
 import sys
 from dataclasses import asdict
 from datetime import timedelta
-from getpass import getuser
 from typing import Any, Final
 
 from yume import operate
@@ -15,6 +14,7 @@ from yume.acts import dreams as acts
 from yume.acts import series as known
 from yume.acts.again import Passed, Queued, Wish
 from yume.acts.replays import STEPS, step_named
+from yume.commands.asked import operator
 from yume.commands.printing import DONE, REFUSED, as_json, escaped, rows
 from yume.errors import PermanentError
 from yume.ids import new_id
@@ -44,7 +44,7 @@ async def dreams(arguments: argparse.Namespace, found: Settings) -> int:
 
 async def dream(arguments: argparse.Namespace, found: Settings) -> int:
     """Close the open batch and queue its dream."""
-    by, why = f"cli:{getuser()}", arguments.why
+    by, why = operator(), arguments.why
     async with open_resources(operate.located(found), "cli") as resources:
         queued = await acts.start_now(arguments.platform, arguments.series, resources, by=by, why=why)
         starts = await _starts(arguments, resources)
@@ -54,7 +54,7 @@ async def dream(arguments: argparse.Namespace, found: Settings) -> int:
 
 async def cancel(arguments: argparse.Namespace, found: Settings) -> int:
     """End a dream that has not ended."""
-    by, why = f"cli:{getuser()}", arguments.why
+    by, why = operator(), arguments.why
     async with open_resources(operate.located(found), "cli") as resources:
         was = await acts.cancel(*_dream(arguments), resources, by=by, why=why)
     _say(arguments, was.number, f"is cancelled; it was {was.status}", status="cancelled", was=was.status)
@@ -63,7 +63,7 @@ async def cancel(arguments: argparse.Namespace, found: Settings) -> int:
 
 async def resume(arguments: argparse.Namespace, found: Settings) -> int:
     """Queue a parked dream again."""
-    by, why = f"cli:{getuser()}", arguments.why
+    by, why = operator(), arguments.why
     async with open_resources(operate.located(found), "cli") as resources:
         was = await acts.resume(*_dream(arguments), resources, by=by, why=why)
         starts = await _starts(arguments, resources)
@@ -76,7 +76,7 @@ async def replay(arguments: argparse.Namespace, found: Settings) -> int:
     if arguments.apply and arguments.why is None:
         arguments.refuse("--apply changes lessons: say --why")
     key = arguments.key or str(new_id())
-    wish = Wish(key=key, applies=arguments.apply, by=f"cli:{getuser()}", why=arguments.why or LOOKED_AT)
+    wish = Wish(key=key, applies=arguments.apply, by=operator(), why=arguments.why or LOOKED_AT)
     if arguments.subject is not None:
         if arguments.platform is not None or arguments.step is not None or arguments.since is None:
             arguments.refuse(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import shlex
-from getpass import getuser
 from typing import Any
 
 from yume import operate
@@ -12,6 +11,7 @@ from yume.acts import series as acts
 from yume.acts import slot
 from yume.acts.overview import SeriesNow
 from yume.acts.series import Act, Change, Shown
+from yume.commands.asked import operator, where
 from yume.commands.printing import DONE, as_json, escaped, rows
 from yume.domain.adopting import rules_of
 from yume.domain.schedule import Schedule
@@ -33,7 +33,7 @@ async def series_list(arguments: argparse.Namespace, found: Settings) -> int:
 async def series_mode(arguments: argparse.Namespace, found: Settings) -> int:
     """Change a series' mode, on the record."""
     changed = await operate.set_mode(
-        found, arguments.platform, arguments.series, arguments.mode, by=f"cli:{getuser()}", why=arguments.why
+        found, arguments.platform, arguments.series, arguments.mode, by=operator(), why=arguments.why
     )
     was = "is now" if changed else "was already"
     _say(arguments, f"{was} in mode {arguments.mode}", mode=arguments.mode, changed=changed)
@@ -44,7 +44,7 @@ async def series_add(arguments: argparse.Namespace, found: Settings) -> int:
     """Add a series, or change a known one."""
     wanted = _change(arguments)
     async with open_resources(operate.located(found), "cli") as resources:
-        made, new = await acts.add(*_where(arguments), wanted, resources, **_who(arguments))
+        made, new = await acts.add(*where(arguments), wanted, resources, **_who(arguments))
     was = "is new and only reports" if new else f"was known, its mode is {made.mode}"
     _say(arguments, was, new=new, mode=made.mode)
     return DONE
@@ -56,7 +56,7 @@ async def series_set(arguments: argparse.Namespace, found: Settings) -> int:
     if wanted.empty:
         arguments.refuse("nothing is given to be set")
     async with open_resources(operate.located(found), "cli") as resources:
-        await acts.change(*_where(arguments), wanted, resources, **_who(arguments))
+        await acts.change(*where(arguments), wanted, resources, **_who(arguments))
     _say(arguments, "is as wanted: see `yume series show`", changed=True)
     return DONE
 
@@ -64,7 +64,7 @@ async def series_set(arguments: argparse.Namespace, found: Settings) -> int:
 async def series_pause(arguments: argparse.Namespace, found: Settings) -> int:
     """Start no more dreams."""
     async with open_resources(operate.located(found), "cli") as resources:
-        changed = await acts.pause(*_where(arguments), resources, **_who(arguments))
+        changed = await acts.pause(*where(arguments), resources, **_who(arguments))
     _say(arguments, "is paused: no dream starts" if changed else "was paused already", changed=changed)
     return DONE
 
@@ -72,7 +72,7 @@ async def series_pause(arguments: argparse.Namespace, found: Settings) -> int:
 async def series_resume(arguments: argparse.Namespace, found: Settings) -> int:
     """Start dreams again."""
     async with open_resources(operate.located(found), "cli") as resources:
-        changed = await acts.resume(*_where(arguments), resources, **_who(arguments))
+        changed = await acts.resume(*where(arguments), resources, **_who(arguments))
     _say(arguments, "goes on: dreams start again" if changed else "was not paused", changed=changed)
     return DONE
 
@@ -80,7 +80,7 @@ async def series_resume(arguments: argparse.Namespace, found: Settings) -> int:
 async def series_show(arguments: argparse.Namespace, found: Settings) -> int:
     """Show all that there is to see of a series."""
     async with open_resources(operate.located(found), "cli") as resources:
-        shown = await acts.shown(*_where(arguments), resources)
+        shown = await acts.shown(*where(arguments), resources)
     if arguments.json:
         print(as_json(shown.to_json()))
         return DONE
@@ -100,9 +100,9 @@ async def series_adopt(arguments: argparse.Namespace, found: Settings) -> int:
         if arguments.sha256 is None:
             return await _look(arguments, found, resources)
         command = await slot.adopt(
-            *_where(arguments), arguments.sha256, resources, by=f"cli:{getuser()}", why=arguments.why
+            *where(arguments), arguments.sha256, resources, by=operator(), why=arguments.why
         )
-        series = await slot.series_of(*_where(arguments), resources)
+        series = await slot.series_of(*where(arguments), resources)
         done = await operate.carried_out(found, resources, series, command)
         if done.status != "written":
             raise PermanentError(f"the text was not adopted: {done.status}, {done.error}")
@@ -120,19 +120,17 @@ async def series_adopt(arguments: argparse.Namespace, found: Settings) -> int:
 
 async def _look(arguments: argparse.Namespace, found: Settings, resources: Resources) -> int:
     """Print the text that stands in the slot, the rules that it would become, and how to adopt it."""
-    command = await slot.look(*_where(arguments), resources, by=f"cli:{getuser()}")
-    series = await slot.series_of(*_where(arguments), resources)
+    command = await slot.look(*where(arguments), resources, by=operator())
+    series = await slot.series_of(*where(arguments), resources)
     seen = await operate.carried_out(found, resources, series, command)
     if seen.text_sha256 is None:
         raise PermanentError(str(seen.error))
     text = await _text(arguments, seen, resources)
     if not arguments.json:
-        print(
-            f"the slot of {escaped('/'.join(_where(arguments)))} holds (version {seen.platform_version}):\n"
-        )
+        print(f"the slot of {escaped('/'.join(where(arguments)))} holds (version {seen.platform_version}):\n")
         print("\n".join(f"    {escaped(line)}" for line in text.splitlines()), flush=True)
     rules = rules_of(text)
-    again = shlex.join(["yume", "series", "adopt", *_where(arguments), "--sha256", seen.text_sha256])
+    again = shlex.join(["yume", "series", "adopt", *where(arguments), "--sha256", seen.text_sha256])
     if arguments.json:
         told = {"text": text, "sha256": seen.text_sha256, "rules": rules, "next": f"{again} --why ..."}
         print(as_json({"platform": arguments.platform, "series": arguments.series, **told}))
@@ -146,16 +144,12 @@ async def _look(arguments: argparse.Namespace, found: Settings, resources: Resou
 async def _text(arguments: argparse.Namespace, seen: Command, resources: Resources) -> str:
     assert seen.text_sha256 is not None
     async with resources.db.acquire() as db:
-        series = await acts.find(db, *_where(arguments))
+        series = await acts.find(db, *where(arguments))
     return await slot.shown_text(series, seen.text_sha256, resources)
 
 
-def _where(arguments: argparse.Namespace) -> tuple[str, str]:
-    return arguments.platform, arguments.series
-
-
 def _who(arguments: argparse.Namespace) -> dict[str, str]:
-    return {"by": f"cli:{getuser()}", "why": arguments.why}
+    return {"by": operator(), "why": arguments.why}
 
 
 def _say(arguments: argparse.Namespace, what: str, **facts: Any) -> None:

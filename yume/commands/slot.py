@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
-from getpass import getuser
 from typing import Any
 
 from yume import operate
@@ -14,6 +13,7 @@ from yume.acts import series as known
 from yume.acts import slot as acts
 from yume.acts.releases import Preview
 from yume.acts.slot import Rollback
+from yume.commands.asked import operator, where
 from yume.commands.printing import DONE, REFUSED, as_json, escaped
 from yume.domain.lessons import Lesson
 from yume.errors import PermanentError
@@ -32,7 +32,7 @@ BY_WAY: dict[str | None, str] = {
 async def preview(arguments: argparse.Namespace, found: Settings) -> int:
     """Show the next release, and change nothing."""
     async with open_resources(operate.located(found), "cli") as resources:
-        shown = await releases.preview(*_where(arguments), resources)
+        shown = await releases.preview(*where(arguments), resources)
     _print_preview(arguments, shown)
     return DONE
 
@@ -42,16 +42,14 @@ async def release(arguments: argparse.Namespace, found: Settings) -> int:
     if arguments.now and arguments.why is None:
         arguments.refuse("--now does not wait for the measurement: say --why")
     async with open_resources(operate.located(found), "cli") as resources:
-        shown = await releases.preview(*_where(arguments), resources)
+        shown = await releases.preview(*where(arguments), resources)
         if not arguments.now:
             _print_preview(arguments, shown)
             print("yume: nothing is released: that takes --now and --why", file=sys.stderr)
             return REFUSED
         if not arguments.json:
             print(f"price: {shown.price or 'none'}", flush=True)
-        dream = await releases.release_now(
-            *_where(arguments), resources, by=f"cli:{getuser()}", why=arguments.why
-        )
+        dream = await releases.release_now(*where(arguments), resources, by=operator(), why=arguments.why)
         async with resources.db.acquire() as db:
             queued = await dreams.dream_named(db, dream)
     assert queued is not None
@@ -67,12 +65,12 @@ async def rollback(arguments: argparse.Namespace, found: Settings) -> int:
     async with open_resources(operate.located(found), "cli") as resources:
         if arguments.dry_run:
             async with resources.db.acquire() as db:
-                series = await known.find(db, *_where(arguments))
+                series = await known.find(db, *where(arguments))
                 plan = await acts.plan_rollback(db, series, arguments.to)
             _print_plan(arguments, plan)
             return DONE
         command, plan = await acts.rollback(
-            *_where(arguments), arguments.to, resources, by=f"cli:{getuser()}", why=arguments.why
+            *where(arguments), arguments.to, resources, by=operator(), why=arguments.why
         )
         done = await operate.carried_out(found, resources, plan.series.id, command)
     _check(arguments, done)
@@ -85,9 +83,9 @@ async def kill(arguments: argparse.Namespace, found: Settings) -> int:
     """Leave the owner's rules alone in the slot, or nothing."""
     async with open_resources(operate.located(found), "cli") as resources:
         command = await acts.kill(
-            *_where(arguments), resources, everything=arguments.all, by=f"cli:{getuser()}", why=arguments.why
+            *where(arguments), resources, everything=arguments.all, by=operator(), why=arguments.why
         )
-        series = await acts.series_of(*_where(arguments), resources)
+        series = await acts.series_of(*where(arguments), resources)
         done = await operate.carried_out(found, resources, series, command)
         version, rules = await _held(done, resources)
     _check(arguments, done)
@@ -204,10 +202,6 @@ def _rule(shown: Preview, lesson: Any) -> dict[str, str]:
 def _print_rules(title: str, rules: Sequence[str], mark: str) -> None:
     if rules:
         print("\n".join([f"\n{title}:", *(f"  {mark} {escaped(each)}" for each in rules)]))
-
-
-def _where(arguments: argparse.Namespace) -> tuple[str, str]:
-    return arguments.platform, arguments.series
 
 
 def _title(arguments: argparse.Namespace) -> str:

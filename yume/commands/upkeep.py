@@ -5,10 +5,10 @@ from __future__ import annotations
 import argparse
 import base64
 import sys
-from getpass import getuser
 from typing import Any
 
 from yume import letters, operate
+from yume.commands.asked import operator
 from yume.commands.printing import DONE, REFUSED, as_json, escaped, rows
 from yume.errors import PermanentError
 from yume.letters import About, Letter
@@ -111,7 +111,7 @@ async def dead_drop(arguments: argparse.Namespace, found: Settings) -> int:
     async with operate.open_jetstream(found) as js:
         for sequence in arguments.sequences:
             try:
-                await letters.drop(js, sequence, by=f"cli:{getuser()}", why=arguments.why)
+                await letters.drop(js, sequence, by=operator(), why=arguments.why)
             except PermanentError as error:
                 print(f"yume: {error}", file=sys.stderr)
                 end = REFUSED

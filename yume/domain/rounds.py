@@ -15,6 +15,7 @@ from yume.ids import LessonId
 
 Kind = Literal["write", "rollback", "kill", "experiment", "adopted"]
 
+DWELL: Final = "dwell"  # why a dream ends held while a version is being measured
 DWELL_BATCHES: Final = 2
 DWELL_RUNS: Final = 60
 CAP_BATCHES: Final = 8

@@ -9,6 +9,7 @@ from uuid import UUID
 from yume.domain.dreams import Dream
 from yume.domain.guard import check_bytes
 from yume.domain.lessons import content_hash
+from yume.domain.rounds import DWELL
 from yume.errors import PermanentError
 from yume.events import RunBatch
 from yume.ids import DreamId, LessonId, LessonSetId, derived_id
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     from yume.store.database import Db
 
 STEP: Final = "s7_compile"
-DWELL: Final = "dwell"
 
 
 async def run(batch: RunBatch, resources: Resources, /) -> None:

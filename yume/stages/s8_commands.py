@@ -12,11 +12,12 @@ from yume.clients.platform import Slot, SlotText
 from yume.domain.dreams import Series
 from yume.errors import TransientError
 from yume.events import Data, Event, event
+from yume.release import set_in_slot
 from yume.resources import Resources
 from yume.store import access, batches, dreams, effects, lessons
 from yume.store.effects import Command
 from yume.store.lessons import LessonSet
-from yume.swap import FOREIGN, Wanted, swap
+from yume.swap import Wanted, facts_of, swap
 
 if TYPE_CHECKING:
     from yume.store.database import Db
@@ -159,17 +160,10 @@ async def _put_back(work: Work) -> None:
     async with resources.db.acquire() as db, db.transaction():
         await batches.lock_series(db, work.series.id)
         now = resources.now()
-        standing = await _slot_set(db, work)
+        standing = await set_in_slot(db, work.series.id)
         version = swapped.found.version
         await effects.written(db, work.series.id, command.id, version, now, how=swapped.how)
         await _move_lessons(db, work, standing, target, now)
-
-
-async def _slot_set(db: Db, work: Work) -> LessonSet | None:
-    current = await effects.in_slot(db, work.series.id)
-    if current is None or current.lesson_set_id is None:
-        return None
-    return await lessons.set_by_id(db, current.lesson_set_id)
 
 
 async def _move_lessons(db: Db, work: Work, left: LessonSet | None, target: LessonSet, now: datetime) -> None:
@@ -208,30 +202,23 @@ async def _events(command: Command, about: Data, resources: Resources, db: Db) -
         "why": command.why,
     }
     if command.status == "conflict":
-        review = base | {"kind": "slot", "lesson_ids": [], "reasons": {"slot": [FOREIGN]}}
-        conflict = base | {"expected_version": command.expected_version, "why": FOREIGN}
-        return [
-            event("slot.conflict", conflict, key=f"{command.id}/conflict", at=now),
-            event("review.requested", review, key=f"{command.id}/review", at=now),
-        ]
+        return adoption.conflict_events(base, command.id, command.expected_version, now)
     if command.status != "written" or command.lesson_set_id is None:
         return []
     stands = await lessons.set_by_id(db, command.lesson_set_id)
     before = await effects.written_before(db, command.series_id, command.id)
     assert stands is not None
-    data = base | {
-        "from": None if before is None else before.platform_version,
-        "to": command.platform_version,
-        "platform_version": command.platform_version,
-        "previous_version": None if before is None else before.platform_version,
-        "lesson_set_id": str(stands.id),
-        "lesson_set_version": stands.version,
-        "text": stands.text,
-        "text_sha256": stands.text_sha256,
-        "body_sha256": stands.body_sha256,
-        "tokens": stands.tokens,
-        "kind": command.kind,
-        "how": "adopted" if command.kind == "adopted" else HOW[command.how or "posted"],
-    }
+    data = (
+        base
+        | facts_of(stands)
+        | {
+            "from": None if before is None else before.platform_version,
+            "to": command.platform_version,
+            "platform_version": command.platform_version,
+            "previous_version": None if before is None else before.platform_version,
+            "kind": command.kind,
+            "how": "adopted" if command.kind == "adopted" else HOW[command.how or "posted"],
+        }
+    )
     kind = "lesson.published" if command.kind == "adopted" else "slot.rolled_back"
     return [event(kind, data, key=f"{command.id}/{kind}", at=now)]

@@ -9,11 +9,12 @@ from datetime import timedelta
 from typing import Any, Final
 from uuid import UUID
 
+from yume.adoption import conflict_events
 from yume.clients.platform import Slot, SlotText
 from yume.domain.dreams import PATIENCE, Dream, Result
 from yume.domain.lessons import Lesson
 from yume.domain.report import SlotResult, as_json, as_markdown, facts
-from yume.domain.rounds import Compiled, blocking, difference
+from yume.domain.rounds import DWELL, Compiled, blocking, difference
 from yume.errors import PermanentError, StepTakenError, TransientError
 from yume.events import Event, RunBatch, event, folder_name
 from yume.ids import DreamId, InjectionId, LessonId, derived_id
@@ -22,12 +23,11 @@ from yume.store import access, batches, dreams, effects, lessons
 from yume.store.access import Platform
 from yume.store.effects import Injection
 from yume.store.lessons import LessonSet
-from yume.swap import FOREIGN, Wanted, swap
+from yume.swap import FOREIGN, Wanted, facts_of, swap
 
 STEP: Final = "s8_write"
 BY: Final = "yume:s8_write"
 CONFLICT: Final = "conflict"
-DWELL: Final = "dwell"
 OVERTAKEN: Final = "overtaken"  # what is approved waits for the next release, which is compiled anew
 LOOK_AGAIN: Final = timedelta(minutes=2)  # the batch may end while the wait is being noted
 
@@ -108,28 +108,20 @@ async def tell(batch: RunBatch, resources: Resources, /) -> Sequence[Event]:
         texts = await lessons.lessons_by_id(db, dream.series.id, {*new, *old})
     base: dict[str, Any] = {"platform": batch.platform, "series": batch.series, "dream_id": str(dream.id)}
     if injection.status == "conflict":
-        now = resources.now()
-        data = base | {"expected_version": injection.expected_version, "why": FOREIGN}
-        review = base | {"kind": "slot", "lesson_ids": [], "reasons": {"slot": [FOREIGN]}}
-        return (
-            event("slot.conflict", data, key=f"{injection.id}/conflict", at=now),
-            event("review.requested", review, key=f"{injection.id}/review", at=now),
-        )
+        return conflict_events(base, injection.id, injection.expected_version, resources.now())
     if injection.status != "written" or published is None:
         return ()
-    data = base | {
-        "lesson_set_id": str(published.id),
-        "lesson_set_version": published.version,
-        "platform_version": injection.platform_version,
-        "previous_version": before.platform_version if before else None,
-        "text": published.text,
-        "text_sha256": published.text_sha256,
-        "body_sha256": published.body_sha256,
-        "tokens": published.tokens,
-        "added": [_told(texts[each]) for each in new if each not in old],
-        "retired": [_told(texts[each]) for each in old if each not in new],
-        "changed": [],
-    }
+    data = (
+        base
+        | facts_of(published)
+        | {
+            "platform_version": injection.platform_version,
+            "previous_version": before.platform_version if before else None,
+            "added": [_told(texts[each]) for each in new if each not in old],
+            "retired": [_told(texts[each]) for each in old if each not in new],
+            "changed": [],
+        }
+    )
     return (event("lesson.published", data, key=f"{injection.id}/published", at=resources.now()),)
 
 

@@ -141,8 +141,8 @@ SELECT series.id, series.schedule, series.batch_max_wait, looked.at AS looked_at
    AND NOT EXISTS (SELECT FROM yume.dream_runs AS queued WHERE queued.series_id = series.id AND queued.status = 'queued');
 
 -- name: may_release
--- $1 lessons left alone since, $2 now, $3 this series alone, or null: series that write, are idle, and whose approved lessons are not those of the text in
--- the slot; where a release failed, the next one is not opened at once
+-- $1 lessons left alone since, $2 now, $3 this series alone, or null: series that write, are idle, and whose approved lessons
+-- are not those of the text in the slot; where a release failed, the next one is not opened at once
 SELECT series.id, series.platform_id, series.external_id
   FROM yume.series
   JOIN yume.platforms ON platforms.id = series.platform_id AND platforms.disabled_at IS NULL
