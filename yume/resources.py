@@ -39,6 +39,11 @@ HOLDINGS: Final[Mapping[Zone, frozenset[Holding]]] = {
 }
 
 
+def now() -> datetime:
+    """Read the clock: the only place in Yume that does."""
+    return datetime.now(UTC)  # noqa: TID251  # this is that place
+
+
 @dataclass(frozen=True, slots=True)
 class Resources:
     """The database, the clock, and what else the zone holds; asking for anything else is refused."""
@@ -52,8 +57,8 @@ class Resources:
     vault: Vault | None = field(default=None, repr=False)
 
     def now(self) -> datetime:
-        """Read the clock: the only place in Yume that does."""
-        return datetime.now(UTC)  # noqa: TID251  # this is that place
+        """Read the clock."""
+        return now()
 
     @property
     def archive(self) -> Archive:
@@ -107,9 +112,14 @@ async def open_resources(settings: Settings, zone: Zone) -> AsyncGenerator[Resou
             limits=Limits(max_response_bytes=settings.platform_max_response_bytes),
             allow_http=settings.platform_allow_http,
             held_archive=archive,
-            held_model=None if archive is None or "model" not in holdings else Remembering(Rules(), archive),
+            held_model=None if archive is None or "model" not in holdings else Remembering(model(), archive),
             vault=vault_of(settings) if holdings & {"export", "slot"} else None,
         )
+
+
+def model() -> Model:
+    """Return who answers the three questions."""
+    return Rules()
 
 
 def archive_of(settings: Settings) -> AbstractAsyncContextManager[Archive]:

@@ -10,7 +10,7 @@ import pytest
 from yume.domain.extraction import extract
 from yume.domain.reading import read_record
 from yume.domain.signals import Group, Signal, groups
-from yume.domain.taxonomy import UNCLASSIFIED, Taxonomy, decide, read_classes
+from yume.domain.taxonomy import UNCLASSIFIED, Taxonomy, decide, read_classes, shipped
 from yume.errors import PermanentError
 from yume.ids import RunId, SignalId, TaxonomyId
 
@@ -165,3 +165,7 @@ def test_a_class_that_the_taxonomy_lacks_is_not_given(decided):
 def test_a_class_that_only_a_model_decides_is_not_given_by_rule():
     only_models = Taxonomy(V2.id, "x", 1, tuple(each for each in V2.classes if "rule" not in each.decided_by))
     assert decide(Group("f", ()), only_models) is None
+
+
+def test_the_taxonomy_that_comes_with_the_code_is_the_newest_of_the_database():
+    assert shipped() == V2

@@ -14,6 +14,7 @@ from yume.acts import dreams as acts
 from yume.acts import series as known
 from yume.acts.again import Passed, Queued, Wish
 from yume.acts.replays import STEPS, step_named
+from yume.commands import files
 from yume.commands.asked import operator
 from yume.commands.printing import DONE, REFUSED, as_json, escaped, rows
 from yume.errors import PermanentError
@@ -24,6 +25,7 @@ from yume.store import access
 from yume.store.dreams import Progress
 
 LOOKED_AT: Final = "a dream is looked at once more"
+BY_HAND: Final = "asked for by hand"
 LONG_AGO: Final = timedelta(days=36_500)
 
 
@@ -43,13 +45,27 @@ async def dreams(arguments: argparse.Namespace, found: Settings) -> int:
 
 
 async def dream(arguments: argparse.Namespace, found: Settings) -> int:
-    """Close the open batch and queue its dream."""
-    by, why = operator(), arguments.why
+    """Close the open batch and queue its dream, or review the runs that lie in files."""
+    if arguments.runs is not None:
+        return await _over_files(arguments, found)
+    if arguments.series is None or any(
+        (arguments.format, arguments.language, arguments.name, arguments.output)
+    ):
+        arguments.refuse("say PLATFORM and SERIES, or --runs PATH with its options")
+    by, why = operator(), arguments.why or BY_HAND
     async with open_resources(operate.located(found), "cli") as resources:
         queued = await acts.start_now(arguments.platform, arguments.series, resources, by=by, why=why)
         starts = await _starts(arguments, resources)
     _say(arguments, queued.number, f"is queued: {starts}", status=queued.status)
     return DONE
+
+
+async def _over_files(arguments: argparse.Namespace, found: Settings) -> int:
+    if arguments.platform is not None or arguments.why is not None:
+        arguments.refuse("--runs reviews files: it takes no PLATFORM, SERIES or --why")
+    arguments.format = arguments.format or "contract"
+    arguments.language = arguments.language or "en"
+    return await files.dream(arguments, found)
 
 
 async def cancel(arguments: argparse.Namespace, found: Settings) -> int:

@@ -81,6 +81,27 @@ class Refusal:
     why: str
 
 
+def stored(draft: Draft, state: State) -> Lesson:
+    """Return a draft as the first revision of a lesson."""
+    return Lesson(
+        id=draft.id,
+        lineage_id=draft.id,
+        revision=1,
+        origin="dream",
+        state=state,
+        symptom=draft.symptom,
+        root_cause=draft.root_cause,
+        rule=draft.rule,
+        category=draft.category,
+        scope=draft.scope,
+        evidence=draft.evidence,
+        quotes=draft.quotes,
+        trust=draft.trust,
+        fingerprints=draft.fingerprints,
+        confidence=draft.confidence,
+    )
+
+
 def content_hash(rule: str, evidence: Iterable[SignalId]) -> str:
     """Return what an approval is bound to: sha256 over the rule and the sorted evidence, one a line."""
     parts = [rule, *sorted(str(signal_id) for signal_id in evidence)]

@@ -31,9 +31,22 @@ def read_document(raw: bytes) -> dict[str, Any]:
     return document
 
 
+def write_document(document: Mapping[str, Any]) -> bytes:
+    """Return a record as it is archived: its values, lone surrogates as the escapes they came as."""
+    text = json.dumps(document, ensure_ascii=False, separators=(",", ":"))
+    try:
+        return text.encode()
+    except UnicodeEncodeError:
+        return json.dumps(document, ensure_ascii=True, separators=(",", ":")).encode()
+
+
 def read_record(raw: bytes) -> Record:
     """Read what S1 archived; BrokenRecord names the first place that breaks the contract."""
-    document = read_document(raw)
+    return record_of(read_document(raw))
+
+
+def record_of(document: Mapping[str, Any]) -> Record:
+    """Read a record that is parsed already; BrokenRecord as above."""
     attempts = _each(document, "runs", _attempt)
     return Record(
         task=_task(_Fields(document.get("task"), "/task")),

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 from collections import Counter, defaultdict
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from importlib import resources
 from typing import Any, Final, Literal
+from uuid import UUID
 
 from yume.domain import patterns
 from yume.domain.signals import Group, Signal
@@ -52,6 +54,21 @@ class Label:
     code: str
     confidence: float
     by: str
+
+
+def shipped() -> Taxonomy:
+    """Return the default taxonomy, which the migrations put into a database too: for a dream without one."""
+    text = (resources.files("yume.domain") / "rules" / "taxonomy.json").read_text(encoding="utf-8")
+    row = json.loads(text)
+    return Taxonomy(TaxonomyId(UUID(row["id"])), row["name"], row["version"], read_classes(row["classes"]))
+
+
+def with_labels(signals: Iterable[Signal], labels: Mapping[str, Label]) -> list[Signal]:
+    """Return the signals with the labels of their fingerprints, as `signals.labels` keeps them."""
+    return [
+        replace(each, code=labels[each.fingerprint].code) if each.fingerprint in labels else each
+        for each in signals
+    ]
 
 
 def read_classes(rows: Any) -> tuple[FailureClass, ...]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import json
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,7 +14,7 @@ from yume.clients.archive import LostEvidence
 from yume.clients.platform import Export
 from yume.domain.dreams import Dream
 from yume.domain.facts import artifact_facts, attempt_facts, inquiry_facts, proposal_facts, short
-from yume.domain.reading import read_record
+from yume.domain.reading import read_record, write_document
 from yume.domain.runs import VERDICT_MAY_COME, BrokenRecord, Record
 from yume.domain.text import clean
 from yume.errors import PermanentError, TransientError
@@ -152,7 +151,7 @@ class Puller:
             parts["events"] = await self.export.task_events(task_id)
         except PermanentError as error:
             return Pulled(task_id, broken=f"/events: {error}")
-        raw = await asyncio.to_thread(_bytes, parts)
+        raw = await asyncio.to_thread(write_document, parts)
         return await self._archived(task_id, raw)
 
     async def _archived(self, task_id: str, raw: bytes) -> Pulled:
@@ -187,15 +186,6 @@ def _facts(record: Record, *, raw_key: str, raw_sha256: str, raw_bytes: int) -> 
         raw_sha256=raw_sha256,
         raw_bytes=raw_bytes,
     )
-
-
-def _bytes(record: Json) -> bytes:
-    """Return the record as archived: the platform's values, lone surrogates as the escapes they came as."""
-    text = json.dumps(record, ensure_ascii=False, separators=(",", ":"))
-    try:
-        return text.encode()
-    except UnicodeEncodeError:
-        return json.dumps(record, ensure_ascii=True, separators=(",", ":")).encode()
 
 
 def _broken(pulled: Sequence[Pulled], *, known: set[str]) -> list[dict[str, str]]:

@@ -6,8 +6,9 @@ from typing import Final
 
 import structlog
 
-from yume.clients.model import Answered, usage_of
-from yume.domain.lessons import Draft, learnable
+from yume.asking import draft_lessons
+from yume.clients.model import usage_of
+from yume.domain.lessons import learnable
 from yume.domain.signals import groups
 from yume.events import RunBatch
 from yume.ids import DreamId
@@ -18,7 +19,6 @@ from yume.store import access, dreams, evidence, lessons
 log = structlog.get_logger()
 
 STEP: Final = "s4_draft"
-QUESTIONS: Final = 10  # in one dream; the largest groups come first
 
 
 async def run(batch: RunBatch, resources: Resources, /) -> None:
@@ -29,29 +29,22 @@ async def run(batch: RunBatch, resources: Resources, /) -> None:
         signals = await evidence.signals_of(db, dream.evidence_ids, taxonomy.id)
 
     teachable = [group for group in groups(signals) if learnable(group, taxonomy)]
-    drafts: list[Draft] = []
-    refusals: list[str] = []
-    answers: list[Answered[draft.Answer]] = []
-    for chunk in draft.chunks(teachable)[:QUESTIONS]:
-        question = draft.ask(chunk, language=dream.series.language)
-        answers.append(answered := await resources.model.answer(question, draft.Answer))
-        stand, refused = draft.read(answered.value, chunk, dream_id=dream.names_drafts)
-        drafts += stand
-        refusals += [each.code for each in refused]
-    if refusals:
-        log.warning("drafts_refused", codes=sorted(refusals))
+    language, named = dream.series.language, dream.names_drafts
+    made = await draft_lessons(teachable, resources.model, language=language, dream=named)
+    if made.refused:
+        log.warning("drafts_refused", codes=sorted(made.refused))
 
     async with resources.db.acquire() as db, db.transaction():
-        counters = {"drafts": len(drafts), "drafts_refused": len(refusals)}
-        usage = {STEP: usage_of(resources.model, answers)}
+        counters = {"drafts": len(made.drafts), "drafts_refused": len(made.refused)}
+        usage = {STEP: usage_of(resources.model, made.answers)}
         now = resources.now()
         await dreams.mark_step(db, dream.id, STEP, now, fence=dream.fence, counters=counters, usage=usage)
-        await dreams.save_drafts(db, dream.id, (each.id for each in drafts))
+        await dreams.save_drafts(db, dream.id, (each.id for each in made.drafts))
         await lessons.add_drafts(
             db,
             dream.series.id,
             dream.id,
-            drafts,
+            made.drafts,
             origin="dream",
             written_by=f"{resources.model.name}:{draft.VERSION}",
             now=now,

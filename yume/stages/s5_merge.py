@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING, Final
 
 import structlog
 
-from yume.clients.model import Answered, usage_of
+from yume.asking import merge_drafts
+from yume.clients.model import usage_of
 from yume.domain.dreams import Dream
-from yume.domain.lessons import Draft, Lesson
-from yume.domain.merging import Operation, strength
+from yume.domain.lessons import Lesson
+from yume.domain.merging import strength
 from yume.events import RunBatch
 from yume.ids import DreamId
 from yume.prompts import merge
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
 log = structlog.get_logger()
 
 STEP: Final = "s5_merge"
-ITEMS: Final = 20
 
 
 async def run(batch: RunBatch, resources: Resources, /) -> None:
@@ -33,31 +33,21 @@ async def run(batch: RunBatch, resources: Resources, /) -> None:
         drafts = sorted(staged.values(), key=strength)
         standing = await _standing(db, dream)
 
-    operations: list[Operation] = []
-    texts: list[Draft] = []
-    answers: list[Answered[merge.Answer]] = []
-    if drafts:
-        question = merge.ask(drafts[:ITEMS], standing, language=dream.series.language)
-        answers.append(answered := await resources.model.answer(question, merge.Answer))
-        operations, texts, refused = merge.read(
-            answered.value, drafts[:ITEMS], standing, dream_id=dream.names_drafts
-        )
-        operations += [
-            Operation("add", each.id, (each.id,), (), "not asked about") for each in drafts[ITEMS:]
-        ]
-        if refused:
-            log.warning("operations_refused", codes=sorted(each.code for each in refused))
+    language, named = dream.series.language, dream.names_drafts
+    made = await merge_drafts(drafts, standing, resources.model, language=language, dream=named)
+    if made.refused:
+        log.warning("operations_refused", codes=sorted(made.refused))
 
     async with resources.db.acquire() as db, db.transaction():
-        usage = {STEP: usage_of(resources.model, answers)}
+        usage = {STEP: usage_of(resources.model, made.answers)}
         now = resources.now()
-        counters = {"operations": len(operations)}
+        counters = {"operations": len(made.operations)}
         await dreams.mark_step(db, dream.id, STEP, now, fence=dream.fence, counters=counters, usage=usage)
         written_by = f"{resources.model.name}:{merge.VERSION}"
         await lessons.add_drafts(
-            db, dream.series.id, dream.id, texts, origin="dream", written_by=written_by, now=now
+            db, dream.series.id, dream.id, made.texts, origin="dream", written_by=written_by, now=now
         )
-        proposed = [each.to_json() for each in operations]
+        proposed = [each.to_json() for each in made.operations]
         await dreams.save_operations(db, dream.id, proposed, (each.id for each in standing))
 
 
