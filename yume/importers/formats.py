@@ -11,7 +11,9 @@ from yume.domain.reading import record_of
 from yume.domain.runs import BrokenRecord, Record
 from yume.errors import PermanentError
 from yume.importers import (
+    agbench,
     contract,
+    swe_bench,
     tau_bench,
     terminal_bench,
 )
@@ -38,6 +40,8 @@ FORMATS: Final = tuple(
         contract,
         terminal_bench,
         tau_bench,
+        swe_bench,
+        agbench,
     )
 )
 

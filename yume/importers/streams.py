@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import islice
 from pathlib import Path
-from typing import BinaryIO, Final
+from typing import Any, BinaryIO, Final
 
 import ijson
 
@@ -61,6 +63,39 @@ def is_document(file: File) -> bool:
     return _starts_with(file, b"[") or file.path.suffix == ".json" or not _has_whole_first_line(file)
 
 
+def members(file: File, prefix: str) -> Iterator[tuple[str, Any] | Unread]:
+    """Read the members of a JSON object one by one; "" is the whole document."""
+    number = 0
+    with file.path.open("rb") as stream:
+        bounded = Bounded(stream)
+        try:
+            for name, value in ijson.kvitems(bounded, prefix, use_float=True):
+                bounded.taken = 0
+                number += 1
+                yield name, value
+        except _BROKEN as error:
+            yield _rest_unread(file, number, error)
+
+
+def fields(file: File, names: Sequence[str]) -> Json:
+    """Take fields of a JSON document's top that may stand anywhere in it; what is broken has none."""
+    found: Json = {}
+    for name in names:
+        with file.path.open("rb") as stream, suppress(*_BROKEN):
+            for value in islice(ijson.items(stream, name, use_float=True), 1):
+                found[name] = value
+    return found
+
+
+def table(path: Path, key: str) -> dict[str, Json]:
+    """Read a small table of JSON lines beside the runs, by one of its fields; without it, nothing."""
+    if not path.is_file():
+        return {}
+    pieces = json_pieces(File(path, path.name), lambda _, place, item: Imported(place, item))
+    rows = (each.record for each in pieces if isinstance(each, Imported))
+    return {str(row[key]): row for row in rows if row.get(key)}
+
+
 def lines(file: File) -> Iterator[tuple[int, bytes | None]]:
     """Yield the lines that are not blank with their numbers from 1; None for one longer than PIECE_BYTES."""
     with file.path.open("rb") as stream:
@@ -97,9 +132,13 @@ def _document(file: File, make: Make, prefix: str) -> Iterator[Piece]:
                 bounded.taken = 0
                 number += 1
                 yield _made(file, f"{file.name} item {number}", item, make)
-        except (ijson.JSONError, UnicodeDecodeError, TooLongError, RecursionError) as error:
-            why = " ".join(str(error).split())[:200]
-            yield Unread(f"{file.name} after item {number}", f"the rest cannot be read: {why}")
+        except _BROKEN as error:
+            yield _rest_unread(file, number, error)
+
+
+def _rest_unread(file: File, number: int, error: Exception) -> Unread:
+    why = " ".join(str(error).split())[:200]
+    return Unread(f"{file.name} after item {number}", f"the rest cannot be read: {why}")
 
 
 def _made(file: File, place: str, value: object, make: Make) -> Piece:
@@ -113,6 +152,9 @@ def _made(file: File, place: str, value: object, make: Make) -> Piece:
 
 class TooLongError(ValueError):
     """A JSON document in which no item ends for PIECE_BYTES."""
+
+
+_BROKEN: Final = (ijson.JSONError, UnicodeDecodeError, TooLongError, RecursionError)
 
 
 class Bounded:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from yume.importers.records import Imported, Json, Piece, judged, needed, record, status, verdict, without
-from yume.importers.streams import File, files, json_pieces
+from yume.importers.streams import File, files, json_pieces, table
 
 NAMES: Final = ("terminal-bench", "tbench")
 ABOUT: Final = "Terminal-Bench trials: results.json of a run, or trials.jsonl"
@@ -19,22 +19,19 @@ _TAKEN: Final = ("id", "task_id", "is_resolved", "failure_mode", "parser_results
 _TIMES: Final = ("trial_started_at", "trial_ended_at")
 _NAME: Final = re.compile(r"\.(\d+)-of-\d+\.(?P<run>.+)$")  # hello-world.1-of-3.2025-10-22__09-19-22
 
-Texts = Mapping[str, str]
+Table = Mapping[str, Json]
 
 
 def read(root: Path, /, *, series: str) -> Iterator[Piece]:
     """Read every trial; tasks.jsonl beside it gives the instructions, batches.jsonl the commits."""
     for file in files(root, "trials.jsonl", "results.json"):
         beside = file.path.parent
-        instructions = _beside(beside / "tasks.jsonl", "task_id", "instruction")
-        commits = _beside(beside / "batches.jsonl", "_batch", "commit_hash")
-        make = partial(_made, series=series, instructions=instructions, commits=commits)
+        tasks, batches = table(beside / "tasks.jsonl", "task_id"), table(beside / "batches.jsonl", "_batch")
+        make = partial(_made, series=series, tasks=tasks, batches=batches)
         yield from json_pieces(file, make, items="results.item")
 
 
-def _made(
-    file: File, place: str, trial: Json, *, series: str, instructions: Texts, commits: Texts
-) -> Imported:
+def _made(file: File, place: str, trial: Json, *, series: str, tasks: Table, batches: Table) -> Imported:
     task_id, _ = needed(trial, "task_id", "is_resolved")
     resolved = judged(trial, "is_resolved")
     mode = trial.get("failure_mode")
@@ -47,7 +44,7 @@ def _made(
         "id": str(task_id),
         "series_id": series,
         "kind": "terminal",
-        "title": instructions.get(str(task_id)) or trial.get("instruction"),
+        "title": tasks.get(str(task_id), trial).get("instruction"),
         "status": status(resolved),
         "started_at": started,
         "finished_at": ended,
@@ -65,7 +62,7 @@ def _made(
         "template_version": version,
         "artifacts": _recording(trial.get("recording_path")),
     }
-    rest = without(trial, *_TAKEN, *_TIMES) | {"agent_commit": commits.get(str(batch))}
+    rest = without(trial, *_TAKEN, *_TIMES) | {"agent_commit": batches.get(str(batch), {}).get("commit_hash")}
     return Imported(place, record(task, run, source=rest, finished=file.modified))
 
 
@@ -81,12 +78,3 @@ def _checks(results: Any) -> list[Json] | None:
 
 def _recording(path: Any) -> list[Json]:
     return [{"name": "recording", "uri": str(path)}] if path else []
-
-
-def _beside(path: Path, key: str, value: str) -> dict[str, str]:
-    """Read a small table that lies beside the trials; without it, nothing is known."""
-    if not path.is_file():
-        return {}
-    pieces = json_pieces(File(path, path.name), lambda _, place, item: Imported(place, item))
-    rows = [each.record for each in pieces if isinstance(each, Imported)]
-    return {str(row[key]): str(row[value]) for row in rows if row.get(key) and row.get(value)}
