@@ -35,6 +35,13 @@ settings.register_profile(
 )
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add what a person may want of the tests beyond what every run does."""
+    parser.addoption(
+        "--large", action="store_true", help="read files of 200 MB where the tests read large ones"
+    )
+
+
 @pytest.fixture(scope="session")
 def server_folder() -> Iterator[Path]:
     """A short path for the servers' files, removed at the end."""

@@ -17,7 +17,12 @@ async def demo(arguments: argparse.Namespace, found: Settings) -> int:
     from yume.local import demo as local_demo  # noqa: PLC0415  # a worker needs none of it
 
     plan = local_demo.Plan(
-        seed=arguments.seed, batches=arguments.batches, size=arguments.size, obedience=arguments.obedience
+        seed=arguments.seed,
+        batches=arguments.batches,
+        size=arguments.size,
+        obedience=arguments.obedience,
+        harm=arguments.harm,
+        pitfalls=arguments.pitfalls,
     )
     return await local_demo.run(plan, found, folder=arguments.folder, as_json=arguments.json)
 

@@ -20,8 +20,8 @@ from yume.errors import PermanentError
 from yume.events import TaskFinished, event
 from yume.ids import DreamId
 from yume.jetstream import JetStream
-from yume.local import up
-from yume.local.practice import Habits, Practice
+from yume.local import planting, up
+from yume.local.practice import HARMFUL, OWN, Habits, Practice, load
 from yume.local.summary import as_text, show_dream, summarise
 from yume.resources import Resources, open_resources
 from yume.settings import Settings
@@ -42,11 +42,18 @@ class Plan:
     batches: int
     size: int
     obedience: float
+    harm: float = 0.0
+    pitfalls: Path | None = None
 
     @property
     def report_only(self) -> int:
         """How many batches come first that only report."""
         return max(1, self.batches // REPORT_ONLY_SHARE)
+
+    @property
+    def plants_after(self) -> int | None:
+        """The batch after whose dream the harmful lesson is planted: by then a version is in the slot."""
+        return self.report_only + 1 if self.harm else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +102,11 @@ async def _standing(plan: Plan, standing: up.Ground) -> AsyncGenerator[Stage]:
     started_at = time.monotonic()
     settings = standing.settings
     practice = Practice(
-        settings.data_dir / "practice", habits=Habits(obedience=plan.obedience), seed=plan.seed, name=PLATFORM
+        settings.data_dir / "practice",
+        habits=Habits(obedience=plan.obedience, harm=plan.harm),
+        seed=plan.seed,
+        pitfalls=load(OWN) if plan.pitfalls is None else load(OWN, plan.pitfalls),
+        name=PLATFORM,
     )
     try:
         async with practice.serving() as base_url, up.up(standing):
@@ -143,7 +154,11 @@ async def _run_batches(plan: Plan, stage: Stage) -> None:
         tasks = await stage.practice.run_batch(SERIES, plan.size, on_task=count)
         failed = sum(1 for task in tasks if task["status"] != "succeeded")
         stage.say(f"batch {number}: {plan.size} tasks ran, {failed} did not succeed; dreaming")
-        stage.say(await show_dream(await _dreamt(stage, number), stage.resources))
+        dream = await _dreamt(stage, number)
+        stage.say(await show_dream(dream, stage.resources))
+        if number == plan.plants_after:
+            await planting.plant(HARMFUL.rule, dream, stage.series, stage.resources)
+            stage.say(f"planting a harmful lesson, past the gate: {HARMFUL.rule}")
 
 
 async def _promote(stage: Stage) -> None:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from yume import operate, trail
 from yume.domain.dreams import Series
 from yume.domain.lessons import Lesson
-from yume.ids import DreamId
+from yume.ids import DreamId, LessonId
 from yume.resources import Resources
-from yume.store import dreams, effects, lessons
+from yume.store import dreams, effects, evidence, lessons
 from yume.store.lessons import LessonSet
 from yume.trail import Trail
 
@@ -29,6 +29,7 @@ class Summary:
     versions: Sequence[Row]
     batches: Sequence[Row]
     lessons: Sequence[Lesson]
+    tasks: Mapping[LessonId, Sequence[str]]
     slot: LessonSet | None
     trail: Trail | None
 
@@ -50,6 +51,7 @@ class Summary:
                     "category": each.category,
                     "state": each.state,
                     "signals": len(each.evidence),
+                    "tasks": list(self.tasks.get(each.id, ())),
                 }
                 for each in self.lessons
             ],
@@ -74,6 +76,9 @@ async def summarise(series: Series, resources: Resources) -> Summary:
     async with resources.db.acquire() as db:
         ended = await dreams.dreams_of_series(db, series.id)
         approved = await lessons.lessons_in(db, series.id, "approved")
+        cited = {signal for each in approved for signal in each.evidence}
+        signals = await evidence.signals_by_id(db, series.id, cited)
+        known = {each.id: each.task_id for each in signals.values()}
         measured = await effects.measurements_of(db, DreamId(ended[-1]["id"])) if ended else []
         batches = [row for each in ended for row in await effects.measurements_of(db, DreamId(each["id"]))]
         written = await effects.in_slot(db, series.id)
@@ -94,6 +99,7 @@ async def summarise(series: Series, resources: Resources) -> Summary:
         versions=[row for row in measured if row["details"]["window"] == "cumulative"],
         batches=[row for row in batches if row["details"]["window"] == "batch"],
         lessons=approved,
+        tasks={each.id: sorted({known[signal] for signal in each.evidence}) for each in approved},
         slot=slot,
         trail=followed,
     )

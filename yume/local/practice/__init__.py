@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from yume.local.practice.faults import Faults
-from yume.local.practice.habits import Habits
+from yume.local.practice.habits import HARMFUL, Habits
 from yume.local.practice.host import Practice
-from yume.local.practice.pitfalls import Pitfall, load
+from yume.local.practice.pitfalls import OWN, Pitfall, load
 
-__all__ = ["Faults", "Habits", "Pitfall", "Practice", "load"]
+__all__ = ["HARMFUL", "OWN", "Faults", "Habits", "Pitfall", "Practice", "load"]

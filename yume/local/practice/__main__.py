@@ -22,8 +22,11 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--port", type=int, default=0, help="0: any free port of 127.0.0.1")
     parser.add_argument("--seed", type=int, default=0, help="the same seed gives the same tasks")
     parser.add_argument("--series", action="append", default=[], help="a series to open; may be repeated")
-    parser.add_argument("--pitfalls", type=Path, default=OWN, help="a folder of pitfalls")
+    parser.add_argument(
+        "--pitfalls", type=Path, action="append", default=[], help="a folder of more pitfalls"
+    )
     parser.add_argument("--obedience", type=float, default=Habits().obedience, help="0 to 1")
+    parser.add_argument("--harm", type=float, default=0.0, help="0 to 1: how a harmful lesson is followed")
     return parser.parse_args()
 
 
@@ -46,8 +49,8 @@ async def serve(practice: Practice, port: int) -> None:
 def main() -> None:
     """Open the folder and serve it."""
     asked = arguments()
-    habits = Habits(obedience=asked.obedience)
-    practice = Practice(asked.folder, habits=habits, seed=asked.seed, pitfalls=load(asked.pitfalls))
+    habits = Habits(obedience=asked.obedience, harm=asked.harm)
+    practice = Practice(asked.folder, habits=habits, seed=asked.seed, pitfalls=load(OWN, *asked.pitfalls))
     with contextlib.closing(practice):
         for series in asked.series:
             practice.add_series(series)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Final, Literal
 
 from yume.local.practice.dice import Dice
-from yume.local.practice.pitfalls import Pitfall, draw_values, render, teaches
+from yume.local.practice.pitfalls import Pitfall, Trouble, draw_values, names, render, teaches
 
 Way = Literal["naive", "remedy"]
 Rescue = Literal["resumed", "abandoned"]
@@ -25,7 +26,28 @@ class Habits:
     answers: float = 0.3  # the owner answers the question that follows the last failed attempt
     resumes: float = 0.7  # of the answers: the task goes on; the others give it up
     proposes: float = 0.1  # a remedy found is proposed as a lesson by the worker itself
-    trouble: float = 0.03  # of the tasks: the disk is full, whatever the worker does
+    trouble: float = 0.04  # of the tasks: the environment fails, whatever the worker does
+    harm: float = 0.0  # a harmful lesson is followed, where one is in the slot
+
+
+@dataclass(frozen=True, slots=True)
+class Harm:
+    """A lesson that makes things worse: who follows the rule spoils each result by the command at the end."""
+
+    rule: str
+    marks: tuple[str, ...]
+    command: str
+
+    def spoiled(self, command: str, output: str) -> str:
+        """Return the command with what the rule asks for done to its output."""
+        return f"( {command} ) && {self.command.format(output=output)}"
+
+
+HARMFUL: Final = Harm(
+    rule="When a result is ready, put it away with `mv -t results` before you hand it in.",
+    marks=("mv", "-t", "results"),
+    command="mkdir -p results && mv -t results {output}",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,9 +94,17 @@ def next_way(order: Order, habits: Habits, attempt: int) -> Way:
     return "remedy" if order.dice.happens(f"discovers {attempt}", habits.discovers) else "naive"
 
 
-def in_trouble(order: Order, habits: Habits) -> bool:
-    """Tell whether this task's disk is full."""
-    return order.dice.happens("trouble", habits.trouble)
+def in_trouble(order: Order, habits: Habits, troubles: Sequence[Trouble]) -> Trouble | None:
+    """Draw whether the environment fails this task, and how."""
+    if not order.dice.happens("trouble", habits.trouble):
+        return None
+    return order.dice.pick("which trouble", troubles)
+
+
+def harmed(order: Order, habits: Habits, lessons: str) -> Harm | None:
+    """Draw whether this task's worker follows a harmful lesson, given the text that was in the slot."""
+    follows = names(lessons, HARMFUL.marks) and order.dice.happens("harm", habits.harm)
+    return HARMFUL if follows else None
 
 
 def proposes(order: Order, habits: Habits) -> bool:

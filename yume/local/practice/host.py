@@ -17,7 +17,7 @@ from yume.local.practice.app import Door, make_app
 from yume.local.practice.book import Batch, Book
 from yume.local.practice.faults import Faults, Faulty
 from yume.local.practice.habits import Habits
-from yume.local.practice.pitfalls import Pitfall, load
+from yume.local.practice.pitfalls import Pitfall, load, load_troubles
 from yume.local.practice.transcript import Clock, Item, timestamp
 from yume.local.practice.worker import Worker
 
@@ -61,7 +61,7 @@ class Practice:
         self.book.cancel_running(self._now())
         pitfalls = pitfalls or load()
         self._kinds = tuple(sorted({pitfall.kind for pitfall in pitfalls}))
-        self._worker = Worker(self.book, pitfalls, habits or Habits(), seed, scratch, clock)
+        self._worker = Worker(self.book, pitfalls, habits or Habits(), seed, scratch, clock, load_troubles())
         self.export_token = self.book.token("export")
         self.slot_token = self.book.token("slot")
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Annotated, Final, Self
+from typing import Annotated, Final, Self, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, model_validator
 
@@ -14,8 +14,11 @@ from yume.errors import PermanentError
 from yume.local.practice.dice import Dice
 
 OWN: Final = Path(__file__).parent / "pitfalls"
+TROUBLES: Final = Path(__file__).parent / "troubles"
 _PLACE: Final = re.compile(r"@([a-z]+)@")
-_AROUND: Final = "`'\".,;:()[]<>*"
+_AROUND: Final = "`'\".,;:()[]<>*" + "。，；：、！？（）“”‘’"  # noqa: RUF001  # lessons may be Chinese
+
+Shape = TypeVar("Shape", bound=BaseModel)
 
 # Values are put into shell commands as they stand, so they may hold nothing that a shell reads.
 PlainWord = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_.-]+$")]
@@ -71,19 +74,48 @@ class Pitfall(BaseModel):
         return self
 
 
-def load(folder: Path = OWN) -> tuple[Pitfall, ...]:
-    """Read every `*.toml` of the folder, by file name; a file that cannot be used is an error naming it."""
-    found = tuple(_read(path) for path in sorted(folder.glob("*.toml")))
-    if not found:
-        raise PermanentError(f"{folder}: no pitfall there; a pitfall is a file that ends in .toml")
-    return found
+class Trouble(BaseModel):
+    """A fault of the environment: whatever the worker does, this is what really runs, and it fails."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    name: str = Field(min_length=1)
+    command: str = Field(min_length=1)
 
 
-def _read(path: Path) -> Pitfall:
+def load(*folders: Path) -> tuple[Pitfall, ...]:
+    """Read every `*.toml` of the folders, by file name; of the built-in one if none is named.
+
+    A file that cannot be used, or that has the name of another, is an error naming it.
+    """
+    found: dict[str, tuple[Pitfall, Path]] = {}
+    for folder in folders or (OWN,):
+        for path, pitfall in _read_all(folder, Pitfall, "pitfall"):
+            if pitfall.name in found:
+                raise PermanentError(
+                    f"{path}: {found[pitfall.name][1]} is a pitfall named {pitfall.name!r} already"
+                )
+            found[pitfall.name] = pitfall, path
+    return tuple(pitfall for pitfall, _ in found.values())
+
+
+def load_troubles(folder: Path = TROUBLES) -> tuple[Trouble, ...]:
+    """Read the faults of the environment in the same way."""
+    return tuple(trouble for _, trouble in _read_all(folder, Trouble, "trouble"))
+
+
+def _read_all(folder: Path, shape: type[Shape], what: str) -> list[tuple[Path, Shape]]:
+    paths = sorted(folder.glob("*.toml"))
+    if not paths:
+        raise PermanentError(f"{folder}: no {what} there; a {what} is a file that ends in .toml")
+    return [(path, _read(path, shape, what)) for path in paths]
+
+
+def _read(path: Path, shape: type[Shape], what: str) -> Shape:
     try:
-        return Pitfall.model_validate(tomllib.loads(path.read_text("utf-8")))
-    except (tomllib.TOMLDecodeError, ValidationError) as error:
-        raise PermanentError(f"{path}: not a pitfall: {error}") from error
+        return shape.model_validate(tomllib.loads(path.read_text("utf-8")))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, ValidationError) as error:
+        raise PermanentError(f"{path}: not a {what}: {error}") from error
 
 
 def draw_values(pitfall: Pitfall, dice: Dice) -> dict[str, str]:
@@ -103,7 +135,12 @@ def render(text: str, values: Mapping[str, str]) -> str:
 
 def teaches(text: str, pitfall: Pitfall) -> bool:
     """Tell whether one line of the text names the remedy's own command and options."""
-    return not pitfall.plain and any(set(pitfall.marks) <= _words(line) for line in text.splitlines())
+    return not pitfall.plain and names(text, pitfall.marks)
+
+
+def names(text: str, marks: Iterable[str]) -> bool:
+    """Tell whether one line of the text holds all marks as words, however they are quoted."""
+    return any(set(marks) <= _words(line) for line in text.splitlines())
 
 
 def _words(line: str) -> set[str]:

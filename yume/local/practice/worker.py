@@ -20,18 +20,18 @@ from yume.local.practice.habits import (
     Order,
     Way,
     first_way,
+    harmed,
     in_trouble,
     next_way,
     order,
     proposes,
     rescue,
 )
-from yume.local.practice.pitfalls import Pitfall
+from yume.local.practice.pitfalls import Pitfall, Trouble
 from yume.local.practice.transcript import Clock, Item, Transcript, timestamp
 
 _AT_ONCE: Final = 2
 _LIMIT_S: Final = 10.0
-_DISK_IS_FULL: Final = "echo 'write error: No space left on device' >&2; exit 1"
 
 Told = Callable[[Item, int], Awaitable[None]]
 
@@ -46,6 +46,7 @@ class Worker:
     seed: int
     scratch: Path
     clock: Clock
+    troubles: tuple[Trouble, ...]
 
     async def work(self, batch: Batch, told: Told) -> list[Item]:
         """Do all tasks of the batch, two at once; `told` hears of each as it ends, and how many are left."""
@@ -96,7 +97,7 @@ class Worker:
                 break
         if transcript.passed and len(transcript.runs) > 1 and proposes(order, habits):
             transcript.propose()
-        if not transcript.passed and not in_trouble(order, habits):
+        if not transcript.passed and in_trouble(order, habits, self.troubles) is None:
             await self._ask(transcript, folder)
 
     async def _ask(self, transcript: Transcript, folder: Path) -> None:
@@ -111,9 +112,16 @@ class Worker:
         artifact.unlink(missing_ok=True)
         command = order.command(way)
         run = transcript.begin(command)
-        done = await shell.run(
-            _DISK_IS_FULL if in_trouble(order, self.habits) else command, folder, limit_s=_LIMIT_S
-        )
+        done = await shell.run(self._really_run(transcript, command), folder, limit_s=_LIMIT_S)
         check = f"[ -f {artifact.name} ] || {{ echo \"'{artifact.name}' is missing\"; exit 1; }}\n"
         verdict = await shell.run(check + order.text(order.pitfall.check), folder, limit_s=_LIMIT_S)
         transcript.end(run, done, verdict, artifact)
+
+    def _really_run(self, transcript: Transcript, command: str) -> str:
+        """Return what becomes of a command where the environment fails or a harmful lesson is followed."""
+        order = transcript.order
+        if trouble := in_trouble(order, self.habits, self.troubles):
+            return trouble.command
+        if harm := harmed(order, self.habits, transcript.lessons):
+            return harm.spoiled(command, order.text(order.pitfall.output))
+        return command
