@@ -12,7 +12,10 @@ from yume.domain.runs import BrokenRecord, Record
 from yume.errors import PermanentError
 from yume.importers import (
     agbench,
+    ci_log,
     contract,
+    inspect_ai,
+    junit,
     swe_bench,
     tau_bench,
     terminal_bench,
@@ -42,6 +45,9 @@ FORMATS: Final = tuple(
         tau_bench,
         swe_bench,
         agbench,
+        inspect_ai,
+        junit,
+        ci_log,
     )
 )
 
