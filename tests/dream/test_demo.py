@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from yume.local.practice import HARMFUL, OWN
 from yume.settings import inherited
 
 KEYS = {
@@ -63,10 +64,35 @@ def test_the_demo_ends_with_lessons_in_the_slot_and_a_trail_that_holds(folder):
     assert told["versions"][0]["version"] == 0
     assert told["final_rate"] < told["baseline_rate"]
     assert told["slot"]["version"] >= max(version["version"] for version in told["versions"]) > 0
-    assert all(set(lesson) == {"rule", "category", "state", "signals"} for lesson in told["lessons"])
+    assert all(set(lesson) == {"rule", "category", "state", "signals", "tasks"} for lesson in told["lessons"])
+    assert all(lesson["tasks"] for lesson in told["lessons"])
     assert told["lessons"]
     assert told["trail"]["holds"] is True
     assert set(told["trail"]) == {"lesson", "signal", "run", "task", "raw_sha256", "holds"}
+    assert not left_of(folder)
+
+
+def test_pitfalls_of_ones_own_are_set_and_a_planted_harm_shows_in_the_rates(folder):
+    (folder / "more").mkdir()
+    own = (OWN / "sorts-as-text.toml").read_text()
+    (folder / "more" / "own.toml").write_text(
+        own.replace("sorts-as-text", "own").replace('"ranking"', '"own kind"')
+    )
+    planted = ("--harm", "1", "--pitfalls", str(folder / "more"))
+    out = ended(demo(folder / "demo", "--batches", "6", "--size", "40", *planted, "--json"))
+    assert "planting a harmful lesson, past the gate: When a result is ready" in out
+    told = json.loads(out.splitlines()[-1])
+    by_version = [(version["version"], version["rate"]) for version in told["versions"]]
+    assert by_version[-1][1] > by_version[1][1] + 0.3
+    (harm,) = (lesson for lesson in told["lessons"] if lesson["rule"] == HARMFUL.rule)
+    assert harm["state"] == "approved"
+
+
+def test_a_folder_that_holds_no_pitfall_is_refused_before_anything_starts(folder):
+    process = demo(folder / "demo", "--pitfalls", str(folder))
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 1
+    assert "no pitfall there" in errors
     assert not left_of(folder)
 
 
