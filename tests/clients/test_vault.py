@@ -42,7 +42,7 @@ def test_a_credential_that_was_never_given_is_named():
         Vault(SecretStr(NEW)).open(None, "the slot token")
 
 
-@pytest.mark.parametrize("keys", ["short", f"{NEW},short", ""])
+@pytest.mark.parametrize("keys", ["short", f"{NEW},short", ""], ids=["short", "one is", "none"])
 def test_a_key_that_is_none_is_refused_without_showing_it(keys):
     with pytest.raises(PermanentError, match="YUME_SECRET_KEYS") as refused:
         Vault(SecretStr(keys))
