@@ -21,6 +21,7 @@ import pytest
 import pytest_asyncio
 from pydantic import SecretStr
 
+from tests.dream.tasks import FEW
 from yume import jetstream, operate, worker
 from yume.acts import releases, replays, slot
 from yume.clients.answers import Remembering
@@ -438,7 +439,7 @@ class Plan:
 
     habits: Habits = KEEN
     seed: int = 1
-    pitfalls: tuple[Pitfall, ...] | None = None
+    pitfalls: tuple[Pitfall, ...] = FEW
     ack_wait_s: float = 2
     without: tuple[str, ...] = ()
     copies: int = 1

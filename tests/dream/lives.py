@@ -18,6 +18,7 @@ from typing import Any
 from pydantic import SecretStr
 
 from tests.dream.conftest import KEEN, PLATFORM, SERIES, Counting, Plan, World, clear, orchestrating_on, until
+from tests.dream.tasks import FEW
 from yume import jetstream, operate
 from yume.local.practice import Practice
 from yume.local.practice.transcript import timestamp
@@ -76,7 +77,7 @@ class Record:
 
 async def recorded(folder: Path, size: int) -> list[Record]:
     """Let a platform really run a batch once, and return what it shows of each task."""
-    with closing(Practice(folder, habits=KEEN, seed=3)) as practice:
+    with closing(Practice(folder, habits=KEEN, seed=3, pitfalls=FEW)) as practice:
         tasks = await practice.run_batch(SERIES, size)
 
         def parts(kind: str, task: dict[str, Any]) -> list[dict[str, Any]]:
@@ -276,7 +277,7 @@ async def life_in(folder: Path, database_url: str, nats_url: str, clock: Clock) 
         ack_wait_s=2,
     )
     async with AsyncExitStack() as stack:
-        practice = Practice(folder / "platform", name=PLATFORM, clock=clock.now)
+        practice = Practice(folder / "platform", pitfalls=FEW, name=PLATFORM, clock=clock.now)
         stack.enter_context(closing(practice))
         practice.add_series(SERIES)
         base_url = await stack.enter_async_context(practice.serving())

@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
+from tests.dream.tasks import ONE_TRAP
 from yume.acts import releases
 from yume.events import Event
-from yume.local.practice import Faults, Habits, Practice, load
+from yume.local.practice import Faults, Habits, Practice
 from yume.local.practice.problems import ProblemError
 
 SERIES = "kamila"
@@ -64,7 +65,7 @@ async def test_the_same_failures_again_change_nothing_and_without_obedience_no_o
 ):
     one_trap = {
         "habits": replace(keen, obedience=0.0, plain=0.0),
-        "pitfalls": tuple(each for each in load() if not each.plain)[:1],
+        "pitfalls": ONE_TRAP,
     }
     async with open_world(**one_trap) as world:
         await world.promote()

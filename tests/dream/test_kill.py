@@ -19,6 +19,7 @@ from typing import Any
 import pytest
 from pydantic import SecretStr
 
+from tests.dream.tasks import FEW
 from yume import jetstream, operate
 from yume.domain.dreams import REQUESTED
 from yume.errors import YumeError
@@ -177,7 +178,7 @@ async def patiently(act: Callable[[], Awaitable[Any]]) -> Any:
 async def system_on(folder: Path, settings: Settings) -> AsyncIterator[System]:
     """Open the platform and the operator's view beside a Yume that runs."""
     async with AsyncExitStack() as stack:
-        practice = Practice(folder / "platform", habits=HABITS, seed=3, name=PLATFORM)
+        practice = Practice(folder / "platform", habits=HABITS, seed=3, pitfalls=FEW, name=PLATFORM)
         stack.enter_context(contextlib.closing(practice))
         base_url = await stack.enter_async_context(practice.serving())
         await operate.add_platform(

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
+from tests.dream.tasks import ONE_TRAP
 from yume.acts import releases
 from yume.errors import PermanentError
 from yume.ids import new_id
-from yume.local.practice import load
 
 WHERE = ("practice", "kamila")
 RULE = "Keep the names of the files as they are."
@@ -21,7 +21,7 @@ RULE = "Keep the names of the files as they are."
 def one_trap(keen) -> dict[str, Any]:
     """A platform with one trap, into which nobody falls who has read of it: later batches bring nothing."""
     habits = replace(keen, plain=0.0, obedience=1.0)
-    return {"habits": habits, "pitfalls": tuple(each for each in load() if not each.plain)[:1]}
+    return {"habits": habits, "pitfalls": ONE_TRAP}
 
 
 def callback(task: dict[str, Any], *, ends_batch: bool) -> dict[str, Any]:

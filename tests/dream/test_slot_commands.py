@@ -7,11 +7,11 @@ from functools import partial
 
 import pytest
 
+from tests.dream.tasks import ONE_TRAP
 from yume.acts import dreams, releases, slot
 from yume.acts import series as known
 from yume.clients.slot import Slot
 from yume.errors import PermanentError
-from yume.local.practice import load
 from yume.local.practice.problems import ProblemError
 
 WHERE = ("practice", "kamila")
@@ -23,7 +23,7 @@ OTHER = "Write numbers with a point and not with a comma."
 def one_trap(keen):
     """A platform with one trap, into which everybody falls again whatever the slot says."""
     habits = replace(keen, plain=0.0, obedience=0.0)
-    return {"habits": habits, "pitfalls": tuple(each for each in load() if not each.plain)[:1]}
+    return {"habits": habits, "pitfalls": ONE_TRAP}
 
 
 @pytest.fixture

@@ -26,7 +26,7 @@ class Habits:
     answers: float = 0.3  # the owner answers the question that follows the last failed attempt
     resumes: float = 0.7  # of the answers: the task goes on; the others give it up
     proposes: float = 0.1  # a remedy found is proposed as a lesson by the worker itself
-    trouble: float = 0.04  # of the tasks: the environment fails, whatever the worker does
+    trouble: float = 0.03  # of the tasks: the environment fails, whatever the worker does
     harm: float = 0.0  # a harmful lesson is followed, where one is in the slot
 
 
