@@ -88,3 +88,30 @@ def test_a_record_that_breaks_the_contract_is_left_out_with_the_place_in_it(tmp_
         "runs.jsonl line 1", "/task/finished_at: a time without zone: '2026-01-01T00:00:00'"
     )
     assert (imported.record, record.task.id) == (good, "a")
+
+
+def test_a_record_nested_too_deeply_to_be_kept_is_left_out_alone(tmp_path):
+    task = {"id": "a", "series_id": "s", "status": "failed", "finished_at": "2026-01-01T00:00:00Z"}
+    deep = json.dumps({"task": task})[:-1] + ', "x": ' + "[" * 5_000 + "]" * 5_000 + "}"
+    (tmp_path / "runs.json").write_text(f"[{deep}, {json.dumps({'task': task})}]")
+    left_out, (_, record) = checked(named("contract"), tmp_path, series="s")
+    assert left_out == Unread("runs.json item 1", "nested too deeply to be kept")
+    assert record.task.id == "a"
+
+
+def test_a_number_too_long_for_any_reader_ends_its_piece_and_not_the_program(tmp_path):
+    (tmp_path / "runs.jsonl").write_text('{"task": ' + "9" * 5_000 + "}\n")
+    (tmp_path / "runs.json").write_text('[{"task": ' + "9" * 5_000 + "}]")
+    assert all(isinstance(piece, Unread) for piece in checked(named("contract"), tmp_path, series="s"))
+
+
+def test_a_file_that_goes_away_while_it_is_read_is_named(tmp_path, monkeypatch):
+    path = tmp_path / "runs.jsonl"
+    path.write_text("{}\n")
+
+    def gone(_path, _mode):
+        raise FileNotFoundError(2, "No such file or directory", str(path))
+
+    monkeypatch.setattr("pathlib.Path.open", gone)
+    with pytest.raises(PermanentError, match=r"runs\.jsonl cannot be read: No such file or directory"):
+        list(checked(named("contract"), path, series="s"))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from yume.domain.reading import record_of
+from yume.domain.reading import record_of, write_document
 from yume.domain.runs import BrokenRecord, Record
 from yume.errors import PermanentError
 from yume.importers import (
@@ -65,14 +65,21 @@ def named(name: str) -> Format:
 
 def checked(format_: Format, root: Path, *, series: str) -> Iterator[tuple[Imported, Record] | Unread]:
     """Read a format's records one by one; one that breaks the contract is left out, named by its place."""
-    for piece in format_.read(root, series=series):
-        if isinstance(piece, Unread):
-            yield piece
-            continue
-        try:
-            yield piece, record_of(piece.record)
-        except BrokenRecord as error:
-            yield Unread(piece.place, str(error))
+    try:
+        for piece in format_.read(root, series=series):
+            yield piece if isinstance(piece, Unread) else _checked(piece)
+    except OSError as error:
+        raise PermanentError(f"{error.filename or root} cannot be read: {error.strerror}") from error
+
+
+def _checked(piece: Imported) -> tuple[Imported, Record] | Unread:
+    try:
+        write_document(piece.record)
+        return piece, record_of(piece.record)
+    except BrokenRecord as error:
+        return Unread(piece.place, str(error))
+    except RecursionError:
+        return Unread(piece.place, "nested too deeply to be kept")
 
 
 def _plain(name: str) -> str:

@@ -154,7 +154,7 @@ class TooLongError(ValueError):
     """A JSON document in which no item ends for PIECE_BYTES."""
 
 
-_BROKEN: Final = (ijson.JSONError, UnicodeDecodeError, TooLongError, RecursionError)
+_BROKEN: Final = (ijson.JSONError, ValueError, RecursionError)
 
 
 class Bounded:
