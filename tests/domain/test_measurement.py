@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from yume.domain.measurement import RunFact, version_rates, wilson
+from yume.domain.measurement.rates import RunFact, version_rates, wilson
 from yume.ids import LessonSetId
 
 CASES = Path(__file__).parents[2] / ".." / "shared" / "cases" / "measurement.json"

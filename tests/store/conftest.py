@@ -12,7 +12,7 @@ import pytest
 
 from yume.domain.dreams import Series, Status
 from yume.domain.lessons import Origin, State
-from yume.domain.measurement import VersionRate
+from yume.domain.measurement.rates import VersionRate
 from yume.domain.rounds import Compiled, Kind
 from yume.domain.signals import Found, Pointer
 from yume.ids import (

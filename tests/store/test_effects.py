@@ -5,7 +5,7 @@ from datetime import timedelta
 import asyncpg
 import pytest
 
-from yume.domain.measurement import VersionRate
+from yume.domain.measurement.rates import VersionRate
 from yume.ids import InjectionId, MeasurementId, new_id
 from yume.store import effects
 from yume.store.effects import Look

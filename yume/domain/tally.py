@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final, get_args
 
-from yume.domain.measurement import wilson
+from yume.domain.measurement.rates import wilson
 from yume.domain.runs import Outcome
 from yume.domain.taxonomy import UNCLASSIFIED
 

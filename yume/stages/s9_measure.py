@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from yume.domain.dreams import Dream
-from yume.domain.measurement import METHOD, METRIC_VERSION, RunFact, VersionRate, version_rates
+from yume.domain.measurement.rates import METHOD, METRIC_VERSION, RunFact, VersionRate, version_rates
 from yume.errors import PermanentError
 from yume.events import DreamFinished, Event, RunBatch, event
 from yume.ids import DreamId, MeasurementId, derived_id

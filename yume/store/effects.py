@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from yume.domain.measurement import VersionRate
+from yume.domain.measurement.rates import VersionRate
 from yume.domain.rounds import Standing
 from yume.ids import DreamId, InjectionId, LessonSetId, MeasurementId, SeriesId
 from yume.store import queries

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
-from yume.domain.measurement import RunFact
+from yume.domain.measurement.rates import RunFact
 from yume.domain.runs import Judgement, Verdict
 from yume.domain.signals import Found, Pointer, Signal
 from yume.domain.taxonomy import Label

@@ -64,8 +64,8 @@ class VersionRate:
     why: str = "effect_not_computed"
 
 
-def wilson(failures: int, runs: int, z: float = Z_95) -> Interval:
-    """Return the Wilson score interval (measurement.md section 3, (1), with deff = 1).
+def wilson(failures: int, runs: int, z: float = Z_95, *, deff: float = 1.0) -> Interval:
+    """Return the Wilson score interval of runs that are worth runs / deff (measurement.md section 3, (1)).
 
     The ends are exactly 0 without a failure and exactly 1 with failures only; no runs give (None, 0, 1).
     """
@@ -73,10 +73,10 @@ def wilson(failures: int, runs: int, z: float = Z_95) -> Interval:
         raise ValueError(f"{failures} failures of {runs} runs cannot be")
     if runs == 0:
         return Interval(None, 0.0, 1.0)
-    rate = failures / runs
-    scale = 1 + z * z / runs
-    middle = (rate + z * z / (2 * runs)) / scale
-    half = z * math.sqrt(rate * (1 - rate) / runs + z * z / (4 * runs * runs)) / scale
+    rate, worth = failures / runs, runs / max(1.0, deff)
+    scale = 1 + z * z / worth
+    middle = (rate + z * z / (2 * worth)) / scale
+    half = z * math.sqrt(rate * (1 - rate) / worth + z * z / (4 * worth * worth)) / scale
     low = 0.0 if failures == 0 else max(0.0, middle - half)
     high = 1.0 if failures == runs else min(1.0, middle + half)
     return Interval(rate, low, high)
@@ -120,3 +120,49 @@ def _place(item: tuple[tuple[str | None, LessonSetId | None], Counter[str]]) -> 
     version, lesson_set_id = item[0]
     number = int(version) if version is not None and version.isdecimal() else 0
     return version is None, number, version or "", str(lesson_set_id or "")
+
+
+def clustered_wilson(clusters: Iterable[tuple[int, int]], z: float = Z_95) -> tuple[float, Interval]:
+    """Return the design effect of runs that share tasks, and the Wilson interval of what they are worth.
+
+    `clusters` are (failures, runs) a task. The design effect is the CRV1 variance of the mean over the
+    binomial one, at least 1.
+    """
+    known = [(fails, runs) for fails, runs in clusters if runs > 0]
+    fails, runs = sum(each for each, _ in known), sum(each for _, each in known)
+    deff = 1.0
+    if len(known) > 1 and 0 < fails < runs:
+        rate, tasks = fails / runs, len(known)
+        spread = tasks / (tasks - 1) * sum((x - n * rate) ** 2 for x, n in known) / runs**2
+        deff = max(1.0, spread / (rate * (1 - rate) / runs))
+    return deff, wilson(fails, runs, z, deff=deff)
+
+
+def jeffreys(fails: int, runs: int, alpha: float = 0.05) -> tuple[float, float]:
+    """Return the Jeffreys interval, for comparison with others' figures; Yume shows Wilson's."""
+    from scipy.stats import beta  # noqa: PLC0415  # a second to load
+
+    ends = (beta.ppf(each, fails + 0.5, runs - fails + 0.5) for each in (alpha / 2, 1 - alpha / 2))
+    low, high = map(float, ends)
+    return low, high
+
+
+def newcombe(new: tuple[int, int], reference: tuple[int, int], z: float = Z_95) -> tuple[float, float]:
+    """Return the interval of the difference of two rates by their Wilson intervals (Newcombe 1998)."""
+    one, other = wilson(*new, z), wilson(*reference, z)
+    if one.rate is None or other.rate is None:
+        return -1.0, 1.0
+    difference = one.rate - other.rate
+    down = math.hypot(one.rate - one.low, other.high - other.rate)
+    up = math.hypot(one.high - one.rate, other.rate - other.low)
+    return difference - down, difference + up
+
+
+def agresti_caffo(new: tuple[int, int], reference: tuple[int, int], z: float = Z_95) -> tuple[float, float]:
+    """Return the interval of the difference with one failure and one success added to each arm."""
+    rates = [(fails + 1) / (runs + 2) for fails, runs in (new, reference)]
+    spread = sum(
+        rate * (1 - rate) / (runs + 2) for rate, (_, runs) in zip(rates, (new, reference), strict=True)
+    )
+    difference, half = rates[0] - rates[1], z * math.sqrt(spread)
+    return difference - half, difference + half

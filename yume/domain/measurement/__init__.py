@@ -1,0 +1,1 @@
+"""Did a version really lower the failure rate? Rates, effects, intervals for every look, verdicts."""
