@@ -8,7 +8,8 @@ from functools import partial
 import pytest
 
 from tests.dream.tasks import ONE_TRAP
-from yume.acts import dreams, releases, slot
+from yume import rollback
+from yume.acts import dreams, releases
 from yume.acts import series as known
 from yume.clients.slot import Slot
 from yume.errors import PermanentError
@@ -257,7 +258,7 @@ async def test_there_is_nothing_to_go_back_to_before_the_second_version(auto):
     async with auto.resources.db.acquire() as db:
         series = await known.find(db, *WHERE)
         with pytest.raises(PermanentError, match="was never written"):
-            await slot.plan_rollback(db, series, None)
+            await rollback.plan_rollback(db, series, None)
     await auto.dream(10)
     with pytest.raises(PermanentError, match="v1 is the first version"):
         await auto.rollback()

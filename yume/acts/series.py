@@ -41,6 +41,7 @@ class Change:
     budget_tokens: int | None = None
     language: Language | None = None
     instructions: str | None = None
+    auto_rollback: bool | None = None
 
     def __post_init__(self) -> None:
         """Refuse before the table does."""
@@ -178,6 +179,7 @@ async def _carry_out(db: Db, series: Series, wanted: Change, *, by: str, why: st
         instructions=wanted.instructions,
         schedule=wanted.schedule,
         no_schedule=wanted.no_schedule,
+        auto_rollback=wanted.auto_rollback,
         by=by,
         why=why,
         now=now,

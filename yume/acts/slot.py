@@ -4,22 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from yume.acts import series as known
 from yume.adoption import slot_text_key
 from yume.domain.adopting import rules_of
 from yume.domain.dreams import Series
-from yume.domain.lessons import Lesson
 from yume.errors import PermanentError, TransientError
 from yume.ids import InjectionId, LessonSetId, SeriesId, new_id
 from yume.release import compile_text, owners_rules
 from yume.resources import Resources
+from yume.rollback import Rollback, ask, plan_rollback
 from yume.store import access, batches, effects, lessons
 from yume.store.effects import Command
-from yume.store.lessons import LessonSet
 
 if TYPE_CHECKING:
     from yume.store.database import Db
@@ -27,56 +24,6 @@ if TYPE_CHECKING:
 POLL_S: Final = 0.1
 UNLIMITED: Final = 10**9  # tokens: a kill is refused for nothing, least of all for how much the owner wrote
 EMPTY_SHA256: Final = hashlib.sha256(b"").hexdigest()
-
-
-@dataclass(frozen=True, slots=True)
-class Rollback:
-    """What going back from one set to another means: `owners` are the owner's rules that go along."""
-
-    series: Series
-    left: LessonSet
-    target: LessonSet
-    retired: Sequence[Lesson]
-    approved: Sequence[Lesson]
-
-    @property
-    def owners(self) -> list[Lesson]:
-        """The owner's rules among those that go."""
-        return [each for each in self.retired if each.origin == "owner"]
-
-
-async def plan_rollback(db: Db, series: Series, to: int | None) -> Rollback:
-    """Find the version to go back to: the one that the slot held before, or version `to`."""
-    rows = [row for row in await effects.slot_writes(db, series.id) if row["status"] == "written"]
-    if not rows:
-        raise PermanentError(
-            f"the slot of {series.external_id!r} was never written: there is nothing to go back to"
-        )
-    held = {row["version"]: row for row in reversed(rows)}
-    left = await lessons.set_by_id(db, rows[0]["lesson_set_id"])
-    assert left is not None
-    earlier = [version for version in held if version < left.version]
-    if to is None and not earlier:
-        raise PermanentError(
-            f"v{left.version} is the first version: `yume kill` empties the slot of what is Yume's"
-        )
-    wanted = max(earlier) if to is None else to
-    if wanted not in held:
-        there = ", ".join(f"v{version}" for version in sorted(held))
-        raise PermanentError(f"the slot never held v{wanted}; it held {there}")
-    if wanted == left.version:
-        raise PermanentError(f"the slot holds v{wanted} already")
-    target = await lessons.set_numbered(db, series.id, wanted)
-    assert target is not None
-    gone = await lessons.lessons_by_id(db, series.id, set(left.lesson_ids) - set(target.lesson_ids))
-    back = await lessons.lessons_by_id(db, series.id, target.lesson_ids)
-    return Rollback(
-        series,
-        left,
-        target,
-        [each for each in gone.values() if each.state == "approved"],
-        [each for each in back.values() if each.state != "approved"],
-    )
 
 
 async def rollback(
@@ -88,18 +35,7 @@ async def rollback(
         await batches.lock_series(db, found.id)
         plan = await plan_rollback(db, found, to)
         command = InjectionId(new_id())
-        await effects.request(
-            db,
-            command,
-            found.id,
-            plan.target.id,
-            kind="rollback",
-            status="pending",
-            expected_version=None,
-            by=by,
-            why=why,
-            now=resources.now(),
-        )
+        await ask(db, plan, command, by=by, why=why, now=resources.now())
     return command, plan
 
 

@@ -35,6 +35,7 @@ def make_parser() -> argparse.ArgumentParser:
     _add_files(commands)
     _add_slot(commands)
     _add_looking(commands)
+    _add_bench(commands)
     return parser
 
 
@@ -168,6 +169,8 @@ def _policy(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--zone", help="the schedule's time zone, such as Asia/Shanghai")
     parser.add_argument("--budget-tokens", type=int, metavar="N", help="the longest text for the slot")
     parser.add_argument("--language", choices=["en", "zh"], help="the language of the text's header")
+    back = "let a version that looks worse be rolled back by itself; without, it is proposed"
+    parser.add_argument("--auto-rollback", action=argparse.BooleanOptionalAction, default=None, help=back)
     parser.add_argument("--instructions", metavar="TEXT", help="the owner's words to whoever drafts lessons")
 
 
@@ -221,6 +224,20 @@ def _add_files(commands: Any) -> None:
     with_json(command(commands, "formats", "files:formats", "list the formats that can be read"))
 
 
+def _add_bench(commands: Any) -> None:
+    bench = commands.add_parser("bench", help="what Yume's own code does on cases that others can check")
+    bench = bench.add_subparsers(metavar="BENCH", required=True)
+    run = "run a file of reference cases of the measurement; exit 1 if a figure differs"
+    cases = command(bench, "measurement", "measuring:bench_measurement", run)
+    cases.add_argument("cases", type=Path, metavar="CASES", help="a JSON file of cases")
+    simulate = "simulate platforms whose truth is known: how often is the measurement wrong, how soon right?"
+    trust = command(bench, "trust", "measuring:bench_trust", simulate)
+    trust.add_argument("--replicates", type=positive, default=500, help="histories a world (default 500)")
+    trust.add_argument("--seed", type=int, default=1, help="the same seed gives the same figures (default 1)")
+    for each in (cases, trust):
+        with_json(each)
+
+
 def _add_slot(commands: Any) -> None:
     preview = "show the next text, what comes, goes and is left out and why, and whether it may be released"
     of_series(command(commands, "preview", "slot:preview", preview))
@@ -242,6 +259,8 @@ def _add_slot(commands: Any) -> None:
 def _add_looking(commands: Any) -> None:
     status = "show every series, its slot, its queue and what waits; dead letters and backlog"
     with_json(command(commands, "status", "status:status", status))
+    measure = "show every look at a version: its failure rate, the effect with its interval, the verdict"
+    of_series(command(commands, "measure", "measuring:measure", measure))
     report = command(commands, "report", "dreams:report", "print a dream's report")
     report.add_argument("--dream", type=positive, help="its number (default: the newest that has one)")
     dreams = command(commands, "dreams", "dreams:dreams", "list the dreams of a series")

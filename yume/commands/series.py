@@ -170,6 +170,7 @@ def _change(arguments: argparse.Namespace) -> Change:
         budget_tokens=arguments.budget_tokens,
         language=arguments.language,
         instructions=arguments.instructions,
+        auto_rollback=arguments.auto_rollback,
     )
 
 
@@ -188,6 +189,7 @@ def _lines(shown: Shown) -> list[tuple[str, str]]:
         ("schedule", by_clock),
         ("text", f"{policy['projection_budget_tokens']} tokens at most, in {policy['language']}"),
         ("instructions", policy["instructions"] or "none"),
+        ("alarm", "rolls back by itself" if policy["auto_rollback"] else "proposes a rollback"),
         ("slot", _slot(now)),
         ("open batch", "none" if now.batch is None else f"{now.batch.tasks} tasks, dream {now.batch.number}"),
         ("queue", _queue(now)),

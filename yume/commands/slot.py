@@ -12,12 +12,12 @@ from yume.acts import releases
 from yume.acts import series as known
 from yume.acts import slot as acts
 from yume.acts.releases import Preview
-from yume.acts.slot import Rollback
 from yume.commands.asked import operator, where
 from yume.commands.printing import DONE, REFUSED, as_json, escaped
 from yume.domain.lessons import Lesson
 from yume.errors import PermanentError
 from yume.resources import Resources, open_resources
+from yume.rollback import Rollback, plan_rollback
 from yume.settings import Settings
 from yume.store import dreams, lessons
 from yume.store.effects import Command
@@ -66,7 +66,7 @@ async def rollback(arguments: argparse.Namespace, found: Settings) -> int:
         if arguments.dry_run:
             async with resources.db.acquire() as db:
                 series = await known.find(db, *where(arguments))
-                plan = await acts.plan_rollback(db, series, arguments.to)
+                plan = await plan_rollback(db, series, arguments.to)
             _print_plan(arguments, plan)
             return DONE
         command, plan = await acts.rollback(

@@ -27,11 +27,15 @@ CHANGED_PERCENT: Final = 30
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """What the version in the slot has lived through since it was written; `kind` is how it came there."""
+    """What the version in the slot has lived through since it was written; `kind` is how it came there.
+
+    `decided` tells whether a look has found it better or worse.
+    """
 
     batches: int
     runs: int
     kind: Kind
+    decided: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,6 +181,9 @@ def _lacking(standing: Standing) -> str | None:
         lacking.append(f"{standing.batches} of {DWELL_BATCHES} batches")
     if standing.runs < DWELL_RUNS:
         lacking.append(f"{standing.runs} of {DWELL_RUNS} runs")
+    if not lacking and not standing.decided:
+        so_far = f"{standing.batches} of {CAP_BATCHES} batches and {standing.runs} of {CAP_RUNS} runs"
+        return f"no verdict yet, {so_far} at most"
     return " and ".join(lacking) or None
 
 

@@ -15,6 +15,8 @@ from typing import Any, Final
 from pydantic import SecretStr
 
 from yume import jetstream, operate
+from yume.acts import series as known
+from yume.acts.series import Change
 from yume.domain.dreams import Series
 from yume.errors import PermanentError
 from yume.events import TaskFinished, event
@@ -166,10 +168,11 @@ async def _promote(stage: Stage) -> None:
     now = stage.resources.now()
     async with stage.resources.db.acquire() as db:
         series = await access.series_named(db, PLATFORM, SERIES)
-        await access.promote(
-            db, series, "auto", by="demo", why="the demo's owner has read the reports", now=now
-        )
-    stage.say("playing the owner: the series is promoted from report_only to auto, on the record")
+        why = "the demo's owner has read the reports"
+        await access.promote(db, series, "auto", by="demo", why=why, now=now)
+    await known.change(PLATFORM, SERIES, Change(auto_rollback=True), stage.resources, by="demo", why=why)
+    stage.say("playing the owner: the series is promoted from report_only to auto, on the record,")
+    stage.say("and a version that looks worse may be rolled back by itself")
 
 
 async def _dreamt(stage: Stage, number: int) -> DreamId:

@@ -9,6 +9,7 @@ from typing import Any
 from yume import operate, trail
 from yume.domain.dreams import Series
 from yume.domain.lessons import Lesson
+from yume.domain.measurement.wording import effect
 from yume.ids import DreamId, LessonId
 from yume.resources import Resources
 from yume.store import dreams, effects, evidence, lessons
@@ -33,6 +34,14 @@ class Summary:
     slot: LessonSet | None
     trail: Trail | None
 
+    @property
+    def verdict(self) -> str:
+        """The verdict on the newest version that has one, as it was first given; else that on the last version."""
+        given = [row["details"]["decided"]["verdict"] for row in self.versions if "decided" in row["details"]]
+        if given:
+            return str(given[-1])
+        return str(self.versions[-1]["verdict"]) if self.versions else "no_evidence"
+
     def to_json(self) -> dict[str, Any]:
         """Return the summary for programs."""
         stop = self.trail.stops[0] if self.trail and self.trail.stops else None
@@ -42,7 +51,7 @@ class Summary:
             "model": self.model,
             "model_calls": self.model_calls,
             "versions": [_version(row) for row in self.versions],
-            "verdict": self.versions[-1]["verdict"] if self.versions else "no_evidence",
+            "verdict": self.verdict,
             "baseline_rate": self.versions[0]["rate"] if self.versions else None,
             "final_rate": self.versions[-1]["rate"] if self.versions else None,
             "lessons": [
@@ -129,8 +138,9 @@ def as_text(summary: Summary) -> str:
         "",
         *_rates(summary.versions),
         "",
-        "Rates before and after, not an experiment: they name no cause. No effect is computed yet,",
-        "so every verdict is no_evidence. A version that is not listed was compiled but never written.",
+        *(f"{_name(row)}: {effect(row)}" for row in summary.versions if row["effect"] is not None),
+        "Rates before and after, not an experiment: they name no cause. A version that is not listed was",
+        "compiled but never written.",
         "",
     ]
     if summary.slot is None or summary.trail is None:
@@ -176,4 +186,9 @@ def _version(row: Row) -> Row:
         "rate": row["rate"],
         "low": row["low"],
         "high": row["high"],
+        "verdict": row["verdict"],
+        "why": row["why"],
+        "effect": row["effect"],
+        "effect_low": row["effect_low"],
+        "effect_high": row["effect_high"],
     }

@@ -1,57 +1,65 @@
-"""S9: measure how often runs failed under each version of the lessons; end the dream."""
+"""S9: measure whether the versions of the lessons lowered the failure rate; end the dream."""
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final, Literal
 
+from yume import rollback
 from yume.domain.dreams import Dream
-from yume.domain.measurement.rates import METHOD, METRIC_VERSION, RunFact, VersionRate, version_rates
+from yume.domain.measurement.looks import METHOD, Injected, look
+from yume.domain.measurement.rates import METRIC_VERSION, RunFact, VersionRate, version_rates
+from yume.domain.measurement.window import Past
 from yume.errors import PermanentError
 from yume.events import DreamFinished, Event, RunBatch, event
-from yume.ids import DreamId, MeasurementId, derived_id
+from yume.ids import DreamId, InjectionId, LessonSetId, MeasurementId, derived_id
 from yume.resources import Resources
-from yume.store import dreams, effects, evidence
-from yume.store.effects import Injection, Look
+from yume.store import access, dreams, effects, evidence
+from yume.store.effects import Decided, InjectedVersion, Injection, Look
 
 if TYPE_CHECKING:
     from yume.store.database import Db
 
 STEP: Final = "s9_measure"
-
-Dated = tuple[RunFact, datetime]
+BY: Final = "yume:s9_measure"
+COMPARED: Final = 20  # versions, the newest ones; late verdicts change older ones no more
 
 
 async def run(batch: RunBatch, resources: Resources, /) -> None:
     """Record a look at every version, in this batch and over all; the same look twice is one row."""
     async with resources.db.acquire() as db:
         dream = await dreams.dream_of(db, DreamId(batch.dream_id))
-        known = await evidence.run_facts(db, dream.series.id, dream.before)
+        facts = await evidence.run_facts(db, dream.series.id, dream.before)
+        versions = await effects.injected_versions(db, dream.series.id)
+        decided = await effects.decided(db, dream.series.id)
+        before = await effects.looks_before(db, dream.series.id)
         ended = await _version_ended(db, dream)
+        goes_back = (await access.policy_of(db, dream.series.id))["auto_rollback"]
     now = resources.now()
 
-    everything = [(fact, finished_at) for fact, _, finished_at in known]
-    own = [(fact, finished_at) for fact, owner, finished_at in known if owner == dream.id]
     match dream.trigger:
         case "replay":
-            looks = []
+            looks: list[Look] = []
         case "release":
-            looks = [] if ended is None else [_superseded(dream, ended, everything, now)]
+            looks = [] if ended is None else [_superseded(dream, ended, facts, now)]
         case _:
-            looks = [*_looks(dream, "batch", own), *_looks(dream, "cumulative", everything)]
+            own = [each for each in facts if each.batch == dream.id]
+            compared = Comparing(facts, versions, decided, before, now)
+            whole = [compared.judged(each) for each in _looks(dream, "cumulative", facts)]
+            looks = [*_looks(dream, "batch", own), *whole]
 
     async with resources.db.acquire() as db, db.transaction():
         counters = {"measurements": len(looks)}
         await dreams.mark_step(db, dream.id, STEP, now, fence=dream.fence, counters=counters)
+        looks = [await _alarmed(db, dream, each, versions, goes_back=goes_back, now=now) for each in looks]
         await effects.save_measurements(db, dream.series.id, dream.id, looks, METHOD, now)
         await dreams.finish(db, dream.id, now)
 
 
 async def tell(batch: RunBatch, resources: Resources, /) -> Sequence[Event]:
-    """Tell each measurement, and last of all that the dream has finished."""
+    """Tell each measurement, a rollback that a person should decide on, and last of all the dream's end."""
     async with resources.db.acquire() as db:
         dream = await dreams.dream_of(db, DreamId(batch.dream_id))
         rows = await effects.measurements_of(db, dream.id)
@@ -60,14 +68,105 @@ async def tell(batch: RunBatch, resources: Resources, /) -> Sequence[Event]:
     measured = [
         event("measurement.recorded", about | row, key=f"{row['id']}/recorded", at=now) for row in rows
     ]
-    return [*measured, event("dream.finished", _finished(batch, dream), key=f"{dream.id}/finished", at=now)]
+    proposed = [
+        event("review.requested", about | _proposal(row), key=f"{row['id']}/rollback", at=now)
+        for row in rows
+        if row["details"].get("rollback") == "proposed"
+    ]
+    finished = event("dream.finished", _finished(batch, dream), key=f"{dream.id}/finished", at=now)
+    return [*measured, *proposed, finished]
 
 
-def _looks(dream: Dream, window: Literal["batch", "cumulative"], dated: Sequence[Dated]) -> list[Look]:
+class Comparing:
+    """Looks at versions with all that is known of the series' runs and slot."""
+
+    def __init__(
+        self,
+        facts: Sequence[RunFact],
+        versions: Sequence[InjectedVersion],
+        decided: Mapping[str, Decided],
+        before: Mapping[str, int],
+        now: datetime,
+    ) -> None:
+        self._facts = facts
+        self._versions = {each.version: each for each in versions}
+        self._newest = {each.version for each in versions[-COMPARED:]}
+        self._decided = decided
+        self._before = before
+        self._now = now
+
+    def judged(self, rated: Look) -> Look:
+        """Compare a version that Yume wrote, one of the newest; of any other the rate is all there is."""
+        version = rated.rate.version
+        injected = self._versions.get(version or "")
+        if injected is None or version not in self._newest:
+            return rated
+        past = {name: self._past(each) for name, each in self._versions.items() if name != version}
+        made = look(self._facts, self._injected(injected), past=past, now=self._now)
+        verdict, why = made.comparison.verdict, made.comparison.reason
+        known = self._decided.get(injected.version)
+        details: dict[str, Any] = {"look": self._before.get(injected.version, 0) + 1}
+        if known is not None:
+            details["decided"] = {"verdict": known.verdict, "at": known.at.isoformat(), "look": known.look}
+        elif verdict in ("improved", "regressed"):
+            details["decided"] = {"verdict": verdict, "at": self._now.isoformat(), "look": details["look"]}
+        baseline = self._versions.get(made.window.versions[0]) if made.window.versions else None
+        return replace(
+            rated,
+            rate=replace(rated.rate, verdict=verdict, why=why),
+            measured=made,
+            baseline=None if baseline is None else baseline.lesson_set_id,
+            details=details,
+        )
+
+    def _past(self, each: InjectedVersion) -> Past:
+        known = self._decided.get(each.version)
+        return Past("no_evidence" if known is None else known.verdict, each.rolled_back)
+
+    def _injected(self, each: InjectedVersion) -> Injected:
+        """Say what a version was made from: its dream's batch, else the last one that ended before it."""
+        batches = {fact.batch for fact in self._facts}
+        if each.made_from in batches and each.made_from is not None:
+            return Injected(each.version, each.written_at, frozenset({each.made_from}))
+        earlier = [
+            (fact.last_at, fact.batch)
+            for fact in self._facts
+            if fact.batch is not None and fact.last_at is not None and fact.last_at < each.written_at
+        ]
+        last = max(earlier, default=None)
+        return Injected(each.version, each.written_at, frozenset() if last is None else frozenset({last[1]}))
+
+
+async def _alarmed(
+    db: Db,
+    dream: Dream,
+    seen: Look,
+    versions: Sequence[InjectedVersion],
+    *,
+    goes_back: bool,
+    now: datetime,
+) -> Look:
+    """Go back from a version in the slot that looks worse, where the owner allows it; else propose it."""
+    alarm = seen.measured is not None and seen.measured.comparison.rollback_alarm
+    if not alarm or not versions or versions[-1].version != seen.rate.version:
+        return seen
+    if versions[-1].kind != "write" or await effects.commands_of(db, dream.series.id):
+        return seen
+    plan = await rollback.plan_back(db, dream.series) if goes_back else None
+    if plan is None:
+        return replace(seen, details={**seen.details, "rollback": "proposed"})
+    command = InjectionId(derived_id(dream.id, "rollback", versions[-1].version))
+    why = f"rollback alarm: v{plan.left.version} looks worse, look {seen.details.get('look')}"
+    await rollback.ask(db, plan, command, by=BY, why=why, now=now)
+    return replace(seen, details={**seen.details, "rollback": "asked for", "back_to": plan.target.version})
+
+
+def _looks(dream: Dream, window: Literal["batch", "cumulative"], facts: Sequence[RunFact]) -> list[Look]:
     """Rate each version over the runs of one window, with the span from its first run's end to its last's."""
-    spans: defaultdict[str | None, list[datetime]] = defaultdict(list)
-    for fact, finished_at in dated:
-        spans[fact.counted_version].append(finished_at)
+    spans: dict[str | None, list[datetime]] = {}
+    for fact in facts:
+        ends = [at for at in (fact.first_at, fact.last_at) if at is not None]
+        spans.setdefault(fact.counted_version, []).extend(ends)
     return [
         Look(
             MeasurementId(
@@ -78,7 +177,7 @@ def _looks(dream: Dream, window: Literal["batch", "cumulative"], dated: Sequence
             min(spans[rate.version]),
             max(spans[rate.version]),
         )
-        for rate in version_rates(fact for fact, _ in dated)
+        for rate in version_rates(facts)
     ]
 
 
@@ -90,13 +189,13 @@ async def _version_ended(db: Db, dream: Dream) -> Injection | None:
     return await effects.written_before(db, dream.series.id, written.id)
 
 
-def _superseded(dream: Dream, ended: Injection, dated: Sequence[Dated], now: datetime) -> Look:
+def _superseded(dream: Dream, ended: Injection, facts: Sequence[RunFact], now: datetime) -> Look:
     """Close a version that was replaced before anything could be said of it, with the runs that it had."""
     assert ended.written_at is not None
     version = ended.platform_version
-    mine = [each for each in dated if each[0].counted_version == version]
+    mine = [each for each in facts if each.counted_version == version]
     found = [
-        look for look in _looks(dream, "cumulative", mine) if look.rate.lesson_set_id == ended.lesson_set_id
+        each for each in _looks(dream, "cumulative", mine) if each.rate.lesson_set_id == ended.lesson_set_id
     ]
     closed: dict[str, Any] = {"verdict": "no_evidence", "why": "superseded"}
     if found:
@@ -104,6 +203,17 @@ def _superseded(dream: Dream, ended: Injection, dated: Sequence[Dated], now: dat
     rate = VersionRate(version, ended.lesson_set_id, 0, 0, 0, {}, None, 0.0, 1.0, **closed)
     name = MeasurementId(derived_id(dream.id, "closed", str(ended.id)))
     return Look(name, rate, "cumulative", ended.written_at, max(now, ended.written_at))
+
+
+def _proposal(row: Mapping[str, Any]) -> dict[str, Any]:
+    sets: LessonSetId | None = row["lesson_set_id"]
+    return {
+        "kind": "rollback",
+        "lesson_ids": [],
+        "lesson_set_id": None if sets is None else str(sets),
+        "version": row["version"],
+        "reasons": {"alarm": row["why"], "effect": [row["effect_low"], row["effect_high"]]},
+    }
 
 
 def _finished(batch: RunBatch, dream: Dream) -> DreamFinished:

@@ -129,6 +129,7 @@ async def set_policy(
     instructions: str | None,
     schedule: Schedule | None,
     no_schedule: bool,
+    auto_rollback: bool | None,
     by: str,
     why: str,
     now: datetime,
@@ -142,13 +143,14 @@ async def set_policy(
         "language": language,
         "instructions": instructions,
         "schedule": cron,
+        "auto_rollback": auto_rollback,
     }
     changed = {name: value for name, value in told.items() if value is not None}
     if no_schedule:
         changed["schedule"] = None
     entry = {"act": "set", "changed": changed, "by": by, "why": why, "at": now.isoformat()}
     values = (batch_max_runs, batch_max_wait, budget_tokens, language, instructions, cron, no_schedule)
-    await db.execute(SQL["set_policy"], series, *values, [entry])
+    await db.execute(SQL["set_policy"], series, *values, auto_rollback, [entry])
 
 
 async def pause(db: Db, series: SeriesId, *, by: str, why: str, now: datetime) -> bool:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final, Literal
 
+from yume.domain.measurement.comparison import Effect, Verdict
+from yume.domain.measurement.looks import Measured
 from yume.domain.measurement.rates import VersionRate
 from yume.domain.rounds import Standing
 from yume.ids import DreamId, InjectionId, LessonSetId, MeasurementId, SeriesId
@@ -84,13 +86,42 @@ class InSlot:
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """One version's rate in one window of time."""
+    """One version's rate in one window of time, with the effect where it was compared."""
 
     id: MeasurementId
     rate: VersionRate
     window: Literal["batch", "cumulative"]
     since: datetime
     until: datetime
+    measured: Measured | None = None
+    baseline: LessonSetId | None = None
+    details: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def effect(self) -> Effect | None:
+        """The difference to the reference, where one was computed."""
+        return None if self.measured is None else self.measured.comparison.effect
+
+
+@dataclass(frozen=True, slots=True)
+class InjectedVersion:
+    """A version that stood in the slot; `made_from` is the batch of the dream that made it."""
+
+    version: str
+    kind: InjectionKind
+    written_at: datetime
+    lesson_set_id: LessonSetId | None
+    made_from: DreamId | None
+    rolled_back: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Decided:
+    """The first verdict on a version: when, and at which look."""
+
+    verdict: Verdict
+    at: datetime
+    look: int | None
 
 
 async def in_slot(db: Db, series: SeriesId) -> Injection | None:
@@ -166,7 +197,7 @@ async def standing_of(db: Db, series: SeriesId) -> InSlot | None:
     row = await db.fetchrow(SQL["standing_of"], series)
     if row is None:
         return None
-    standing = Standing(batches=row["batches"], runs=row["runs"], kind=row["kind"])
+    standing = Standing(row["batches"], row["runs"], row["kind"], decided=row["decided"])
     return InSlot(row["requested_at"], row["written_at"], standing)
 
 
@@ -257,8 +288,43 @@ async def save_measurements(
         [rate.verdict for rate in rates],
         [rate.why for rate in rates],
         [method for _ in looks],
-        [json.dumps({"window": look.window, "memory_version": look.rate.version}) for look in looks],
+        [json.dumps(_details(look)) for look in looks],
+        [look.baseline for look in looks],
+        [None if look.effect is None else look.effect.rd for look in looks],
+        [None if look.effect is None else look.effect.cs95.low for look in looks],
+        [None if look.effect is None else look.effect.cs95.high for look in looks],
+        [
+            None if look.effect is None else max(look.effect.log_e_better, look.effect.log_e_worse)
+            for look in looks
+        ],
     )
+
+
+def _details(look: Look) -> dict[str, Any]:
+    measured = {} if look.measured is None else look.measured.to_json()
+    return {"window": look.window, "memory_version": look.rate.version, **measured, **look.details}
+
+
+async def injected_versions(db: Db, series: SeriesId) -> list[InjectedVersion]:
+    """Return every version that stood in the slot, oldest first."""
+    found = [InjectedVersion(*row) for row in await db.fetch(SQL["injected_versions"], series)]
+    return sorted(found, key=lambda each: each.written_at)
+
+
+async def decided(db: Db, series: SeriesId) -> dict[str, Decided]:
+    """Return the first verdict on each version that has one."""
+    rows = await db.fetch(SQL["decided"], series)
+    return {row["version"]: Decided(row["verdict"], row["created_at"], row["look"]) for row in rows}
+
+
+async def looks_before(db: Db, series: SeriesId) -> dict[str, int]:
+    """Return how often each version was compared so far."""
+    return {row["version"]: row["looks"] for row in await db.fetch(SQL["looks_before"], series)}
+
+
+async def looks_of(db: Db, series: SeriesId) -> list[dict[str, Any]]:
+    """Return every look at a version, newest first, for display."""
+    return [dict(row) for row in await db.fetch(SQL["looks_of"], series)]
 
 
 async def measurements_of(db: Db, dream: DreamId) -> list[dict[str, Any]]:

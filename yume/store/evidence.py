@@ -201,22 +201,24 @@ async def save_labels(
     )
 
 
-async def run_facts(
-    db: Db, series: SeriesId, before: datetime
-) -> list[tuple[RunFact, DreamId | None, datetime]]:
-    """Return what counts of each run of a series, with its batch and its end, oldest first."""
+async def run_facts(db: Db, series: SeriesId, before: datetime) -> list[RunFact]:
+    """Return what counts of a series' runs, summed up by all that tells them apart, oldest first."""
     rows = await db.fetch(SQL["run_facts"], series, before)
     return [
-        (
-            RunFact(
-                row["memory_version"],
-                row["memory_version_source"] or "unknown",
-                row["outcome"] or "unknown",
-                row["lesson_set_id"],
-                row["settled"],
-            ),
-            row["dream_id"],
-            row["finished_at"],
+        RunFact(
+            version=row["memory_version"],
+            source=row["memory_version_source"] or "unknown",
+            outcome=row["outcome"] or "unknown",
+            lesson_set_id=row["lesson_set_id"],
+            settled=row["settled"],
+            runs=row["runs"],
+            batch=row["dream_id"],
+            template_version=row["template_version"],
+            agent_model=row["agent_model"],
+            task_kind=row["task_kind"],
+            taxonomy=None if row["taxonomy_id"] is None else str(row["taxonomy_id"]),
+            first_at=row["first_at"],
+            last_at=row["last_at"],
         )
         for row in rows
     ]

@@ -129,11 +129,15 @@ UPDATE yume.signals
    AND NOT signals.labels ? $2::text;
 
 -- name: run_facts
--- $1 series, $2 finished before
-SELECT memory_version, memory_version_source, outcome, settled_at IS NOT NULL AS settled, lesson_set_id, dream_id, finished_at
+-- $1 series, $2 finished before: what counts of the runs, summed up by all that tells them apart
+SELECT runs.memory_version, runs.memory_version_source, runs.outcome, runs.settled_at IS NOT NULL AS settled, runs.lesson_set_id,
+       runs.dream_id, runs.template_version, runs.agent_model, runs.task_kind, dream_runs.taxonomy_id,
+       count(*) AS runs, min(runs.finished_at) AS first_at, max(runs.finished_at) AS last_at
   FROM yume.runs
- WHERE series_id = $1 AND pulled_at IS NOT NULL AND broken IS NULL AND finished_at < $2
- ORDER BY finished_at, task_id;
+  LEFT JOIN yume.dream_runs ON dream_runs.id = runs.dream_id
+ WHERE runs.series_id = $1 AND runs.pulled_at IS NOT NULL AND runs.broken IS NULL AND runs.finished_at < $2
+ GROUP BY 1, 2, 3, 4, 5, 6, 7, 8, 9, 10
+ ORDER BY first_at, runs.dream_id, runs.memory_version, runs.outcome;
 
 -- name: trail_of
 -- $1 lesson: down to the raw record that each piece of its evidence was taken from, not the run's newest one

@@ -149,7 +149,8 @@ def tables_of(rows: Iterable[tuple[str, Arm, int, int]]) -> dict[str, Table]:
 def between(groups: Iterable[Sequence[tuple[float, float]]]) -> tuple[float, int]:
     """Return the variance between units beyond chance, and its degrees of freedom.
 
-    DerSimonian and Laird 1986. Each group of (value, variance) has its own mean. Values without variance and groups of one are left out.
+    DerSimonian and Laird 1986. Each group of (value, variance) has its own mean. Values without variance and
+    groups of one are left out.
     """
     q = scale = 0.0
     free = 0

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Final, Literal
+from uuid import UUID
 
 from yume.domain.runs import Outcome
 from yume.ids import LessonSetId
@@ -33,13 +36,30 @@ class Interval:
 
 @dataclass(frozen=True, slots=True)
 class RunFact:
-    """What counts of one run; `version` is the slot's version that its first attempt read, "0" for none."""
+    """Runs that nothing tells apart; `version` is what their first attempts read, "0" for none.
+
+    `batch` is the dream whose batch they were in; `first_at` and `last_at` say when the first and the last of
+    them ended.
+    """
 
     version: str | None
     source: VersionSource
     outcome: Outcome
     lesson_set_id: LessonSetId | None
     settled: bool = True
+    runs: int = 1
+    batch: UUID | None = None
+    template_version: str | None = None
+    agent_model: str | None = None
+    task_kind: str | None = None
+    taxonomy: str | None = None
+    first_at: datetime | None = None
+    last_at: datetime | None = None
+
+    @property
+    def stratum(self) -> str:
+        """What is compared with its like alone: the same template, model and kind of task."""
+        return json.dumps([self.template_version, self.agent_model, self.task_kind], ensure_ascii=False)
 
     @property
     def counted_version(self) -> str | None:
@@ -91,7 +111,7 @@ def version_rates(facts: Iterable[RunFact]) -> list[VersionRate]:
     for fact in facts:
         known = fact.counted_version is not None
         key = (fact.version, fact.lesson_set_id) if known else (None, None)
-        by_version[key][_counts_as(fact) if known else UNKNOWN_VERSION] += 1
+        by_version[key][_counts_as(fact) if known else UNKNOWN_VERSION] += fact.runs
     return [_rate(*key, counts) for key, counts in sorted(by_version.items(), key=_place)]
 
 
