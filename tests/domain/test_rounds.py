@@ -55,22 +55,24 @@ def waiting(left_out):
 
 
 @pytest.mark.parametrize(
-    ("batches", "runs", "lacks"),
+    ("batches", "runs", "decided", "lacks"),
     [
-        (0, 0, "0 of 2 batches and 0 of 60 runs"),
-        (1, 34, "1 of 2 batches and 34 of 60 runs"),
-        (DWELL_BATCHES, DWELL_RUNS - 1, "59 of 60 runs"),
-        (DWELL_BATCHES - 1, DWELL_RUNS, "1 of 2 batches"),
-        (DWELL_BATCHES, DWELL_RUNS, None),
-        (CAP_BATCHES - 1, DWELL_RUNS - 1, "59 of 60 runs"),
-        (CAP_BATCHES, 0, None),
-        (DWELL_BATCHES - 1, CAP_RUNS - 1, "1 of 2 batches"),
-        (0, CAP_RUNS, None),
+        (0, 0, False, "0 of 2 batches and 0 of 60 runs"),
+        (1, 34, True, "1 of 2 batches and 34 of 60 runs"),
+        (DWELL_BATCHES, DWELL_RUNS - 1, True, "59 of 60 runs"),
+        (DWELL_BATCHES - 1, DWELL_RUNS, True, "1 of 2 batches"),
+        (DWELL_BATCHES, DWELL_RUNS, True, None),
+        (DWELL_BATCHES, DWELL_RUNS, False, "no verdict yet, 2 of 8 batches and 60 of 400 runs at most"),
+        (CAP_BATCHES - 1, CAP_RUNS - 1, False, "no verdict yet, 7 of 8 batches and 399 of 400 runs at most"),
+        (CAP_BATCHES - 1, DWELL_RUNS - 1, False, "59 of 60 runs"),
+        (CAP_BATCHES, 0, False, None),
+        (DWELL_BATCHES - 1, CAP_RUNS - 1, False, "1 of 2 batches"),
+        (0, CAP_RUNS, False, None),
     ],
 )
 @pytest.mark.parametrize("kind", ["write", "experiment"])
-def test_a_version_stays_until_it_had_batches_and_runs_enough_or_reached_the_cap(batches, runs, lacks, kind):
-    assert dwell(Standing(batches, runs, kind)) == lacks
+def test_a_version_stays_until_it_has_its_verdict_or_reached_the_cap(batches, runs, decided, lacks, kind):
+    assert dwell(Standing(batches, runs, kind, decided)) == lacks
 
 
 @pytest.mark.parametrize("kind", ["rollback", "kill", "adopted"])
@@ -82,10 +84,16 @@ def test_an_empty_slot_may_be_written_at_once():
     assert dwell(None) is None
 
 
-@given(*[st.integers(0, 500)] * 4, st.sampled_from(["write", "experiment", "rollback", "kill", "adopted"]))
-def test_more_batches_and_runs_never_make_a_version_stay_longer(batches, runs, more, further, kind):
-    if dwell(Standing(batches, runs, kind)) is None:
-        assert dwell(Standing(batches + more, runs + further, kind)) is None
+@given(
+    st.tuples(*[st.integers(0, 500)] * 4),
+    st.sampled_from(["write", "experiment", "rollback", "kill", "adopted"]),
+    st.booleans(),
+)
+def test_more_batches_runs_and_a_verdict_never_make_a_version_stay_longer(counts, kind, decided):
+    batches, runs, more, further = counts
+    if dwell(Standing(batches, runs, kind, decided)) is None:
+        assert dwell(Standing(batches + more, runs + further, kind, decided)) is None
+        assert dwell(Standing(batches, runs, kind, decided=True)) is None
 
 
 def test_the_first_version_has_no_quota():

@@ -423,6 +423,7 @@ def ground(postgres, template, nats_url, server_folder):
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(Resources, "now", lambda _: clock.now())
         patched.setattr(rounds, "DWELL_RUNS", 4)
+        patched.setattr(rounds, "CAP_BATCHES", 2)
         records = asyncio.run(recorded(folder / "recorded", RECORDS))
         yield Ground(folder, postgres.url, template, nats_url, records, clock)
 

@@ -10,6 +10,7 @@ import pytest
 
 from tests.dream.tasks import ONE_TRAP
 from yume.acts import releases
+from yume.domain import rounds
 from yume.errors import PermanentError
 from yume.ids import new_id
 
@@ -81,7 +82,15 @@ async def test_a_batch_that_never_ends_blocks_for_as_long_as_a_batch_may_wait_an
     assert until <= at < until + timedelta(seconds=5)
 
 
-async def test_a_version_stays_for_two_batches_and_sixty_runs_and_then_what_waited_is_written(auto):
+@pytest.fixture
+def short_cap(monkeypatch):
+    """A cap that two batches of thirty reach."""
+    monkeypatch.setattr(rounds, "CAP_RUNS", 60)
+
+
+async def test_a_version_stays_until_the_cap_where_it_gets_no_verdict_and_then_what_waited_is_written(
+    auto, short_cap
+):
     assert (await auto.dream(10))["result"] == "published"
     before = auto.slot()
     await auto.add_owners_rule(RULE)
@@ -102,7 +111,9 @@ async def test_a_version_stays_for_two_batches_and_sixty_runs_and_then_what_wait
     await auto.check_oracle()
 
 
-async def test_what_a_person_approved_is_released_by_the_timer_when_the_dwell_is_over(open_world, one_trap):
+async def test_what_a_person_approved_is_released_by_the_timer_when_the_dwell_is_over(
+    open_world, one_trap, short_cap
+):
     async with open_world(**one_trap, release_after_s=0) as world:
         await world.promote()
         assert (await world.dream(10))["result"] == "published"

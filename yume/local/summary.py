@@ -36,7 +36,7 @@ class Summary:
 
     @property
     def verdict(self) -> str:
-        """The verdict on the newest version that has one, as it was first given; else that on the last version."""
+        """The first verdict on the newest version that has one; else what is said of the last version."""
         given = [row["details"]["decided"]["verdict"] for row in self.versions if "decided" in row["details"]]
         if given:
             return str(given[-1])

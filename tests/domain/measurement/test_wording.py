@@ -1,0 +1,52 @@
+"""What is said of a measurement: no rate without its interval, no cause where no coin was thrown."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from yume.domain.measurement.wording import told
+
+ROW = {
+    "version": 3,
+    "dream": 9,
+    "runs": 200,
+    "rate": 0.1,
+    "low": 0.07,
+    "high": 0.15,
+    "effect": -0.2,
+    "effect_low": -0.31,
+    "effect_high": -0.09,
+    "verdict": "improved",
+    "why": "observational",
+    "details": {"comparator_versions": ["4", "0"], "evidence": "observational"},
+}
+
+
+def test_a_gain_is_told_with_its_intervals_and_as_no_experiment():
+    assert told(ROW) == (
+        "v3 after dream 9: 10% (7% to 15%) of 200 runs failed; -20 points (95 % always-valid -31 to -9), "
+        "before and after, not an experiment, vs platform version 4, no lesson; improved (observational)"
+    )
+
+
+@pytest.mark.parametrize(
+    "details",
+    [
+        {},
+        {"rollback_alarm": True, "rollback": "asked for"},
+        {"decided": {"verdict": "regressed", "look": 2}},
+        {"confounders": [{"what": "template_version"}]},
+    ],
+)
+def test_no_point_stands_without_an_interval_and_nothing_is_called_a_cause(details):
+    said = told(ROW | {"details": ROW["details"] | details})
+    assert not re.search(r"\bcaus|because of|thanks to|due to", said)
+    assert len(re.findall(r"\d+%|points", said)) == len(re.findall(r"\d+% \(\d+% to \d+%\)", said)) * 3 + 1
+
+
+def test_what_was_decided_and_no_longer_holds_is_said_so():
+    weaker = {"decided": {"verdict": "improved", "look": 4}}
+    said = told(ROW | {"verdict": "no_evidence", "why": "interval_covers_zero", "details": weaker})
+    assert "was improved at look 4, now weaker" in said
