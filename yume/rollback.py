@@ -11,7 +11,7 @@ from yume.domain.dreams import Series
 from yume.domain.lessons import Lesson
 from yume.errors import PermanentError
 from yume.ids import InjectionId
-from yume.store import effects, lessons
+from yume.store import effects, lessons, measured
 from yume.store.lessons import LessonSet
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ async def plan_rollback(db: Db, series: Series, to: int | None) -> Rollback:
 async def plan_back(db: Db, series: Series) -> Rollback | None:
     """Find the newest older version that no look has found worse; None if there is none to go back to."""
     rows = [row for row in await effects.slot_writes(db, series.id) if row["status"] == "written"]
-    decided = await effects.decided(db, series.id)
+    decided = await measured.decided(db, series.id)
     worse = {name for name, each in decided.items() if each.verdict == "regressed"}
     current = rows[0]["version"] if rows else None
     earlier = [

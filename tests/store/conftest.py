@@ -26,10 +26,10 @@ from yume.ids import (
     SignalId,
     new_id,
 )
-from yume.store import access, batches, dreams, effects, evidence, lessons
+from yume.store import access, batches, dreams, effects, evidence, lessons, measured
 from yume.store.access import Platform
-from yume.store.effects import Look
 from yume.store.evidence import Placed, Pulled
+from yume.store.measured import Look
 
 if TYPE_CHECKING:
     from yume.store.database import Db
@@ -199,7 +199,7 @@ class Rows:
         """A look at one version."""
         rate = VersionRate("3", None, 10, 4, 1, {"cancelled": 2}, 0.4, 0.17, 0.69)
         look = Look(MeasurementId(new_id()), rate, "batch", NOW - timedelta(days=1), NOW)
-        await effects.save_measurements(self.db, series.id, dream, [look], "wilson", NOW)
+        await measured.save_measurements(self.db, series.id, dream, [look], "wilson", NOW)
         return look.id
 
 

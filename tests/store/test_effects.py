@@ -7,8 +7,8 @@ import pytest
 
 from yume.domain.measurement.rates import VersionRate
 from yume.ids import InjectionId, MeasurementId, new_id
-from yume.store import effects
-from yume.store.effects import Look
+from yume.store import effects, measured
+from yume.store.measured import Look
 
 HOUR = timedelta(hours=1)
 
@@ -152,8 +152,8 @@ async def test_a_look_that_is_recorded_twice_is_one_row_and_stays(db, series, dr
     name = MeasurementId(new_id())
     for rate in (_rate("3"), _rate("3", failures=9)):
         look = Look(name, rate, "batch", now - HOUR, now)
-        await effects.save_measurements(db, series.id, dream, [look], "wilson", now)
-    (found,) = await effects.measurements_of(db, dream)
+        await measured.save_measurements(db, series.id, dream, [look], "wilson", now)
+    (found,) = await measured.measurements_of(db, dream)
     assert (found["runs"], found["failures"], found["infrastructure"]) == (10, 4, 1)
     assert (found["rate"], found["low"], found["high"]) == (0.4, 0.17, 0.69)
     assert (found["excluded"], found["method"], found["verdict"]) == (
@@ -165,16 +165,16 @@ async def test_a_look_that_is_recorded_twice_is_one_row_and_stays(db, series, dr
 
 async def test_a_look_over_one_run_has_a_span_of_one_instant(db, series, dream, now):
     look = Look(MeasurementId(new_id()), _rate("3"), "batch", now, now)
-    await effects.save_measurements(db, series.id, dream, [look], "wilson", now)
-    (found,) = await effects.measurements_of(db, dream)
+    await measured.save_measurements(db, series.id, dream, [look], "wilson", now)
+    (found,) = await measured.measurements_of(db, dream)
     assert (found["since"], found["until"]) == (now, now)
 
 
 async def test_a_version_without_runs_has_no_rate(db, series, dream, now):
     rate = _rate(None, runs=0, failures=0, rate=None, low=0.0, high=1.0)
     look = Look(MeasurementId(new_id()), rate, "batch", now, now)
-    await effects.save_measurements(db, series.id, dream, [look], "wilson", now)
-    (found,) = await effects.measurements_of(db, dream)
+    await measured.save_measurements(db, series.id, dream, [look], "wilson", now)
+    (found,) = await measured.measurements_of(db, dream)
     assert (found["rate"], found["low"], found["high"]) == (None, 0.0, 1.0)
 
 
@@ -183,13 +183,13 @@ async def test_measurements_come_window_by_window(db, series, dream, now):
         Look(MeasurementId(new_id()), _rate(version), window, now, now)
         for window, version in (("cumulative", "1"), ("batch", "2"), ("batch", "1"))
     ]
-    await effects.save_measurements(db, series.id, dream, looks, "wilson", now)
-    found = [each["details"] for each in await effects.measurements_of(db, dream)]
+    await measured.save_measurements(db, series.id, dream, looks, "wilson", now)
+    found = [each["details"] for each in await measured.measurements_of(db, dream)]
     assert [(each["window"], each["memory_version"]) for each in found] == [
         *(("batch", "1"), ("batch", "2"), ("cumulative", "1")),
     ]
 
 
 async def test_nothing_to_measure_is_no_error(db, series, dream, now):
-    await effects.save_measurements(db, series.id, dream, [], "wilson", now)
-    assert await effects.measurements_of(db, dream) == []
+    await measured.save_measurements(db, series.id, dream, [], "wilson", now)
+    assert await measured.measurements_of(db, dream) == []

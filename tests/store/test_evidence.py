@@ -201,11 +201,24 @@ async def test_run_facts_are_those_that_finished_before_an_instant_oldest_first(
     await announce(dream, "announced")
     await judge((await _runs(rows.db))["a"]["id"], "success", version="7", settled=True)
     found = await evidence.run_facts(rows.db, series.id, rows.now)
-    assert [(fact.outcome, fact.version, fact.source, fact.settled) for fact, _, _ in found] == [
-        ("success", "7", "reported", True),
-        ("unknown", None, "unknown", False),
+    assert [(fact.outcome, fact.version, fact.source, fact.settled, fact.runs) for fact in found] == [
+        ("success", "7", "reported", True, 1),
+        ("unknown", None, "unknown", False, 1),
     ]
-    assert [(owner, at) for _, owner, at in found] == [(dream, rows.now - 2 * HOUR), (dream, rows.now - HOUR)]
+    assert [(fact.batch, fact.last_at) for fact in found] == [
+        (dream, rows.now - 2 * HOUR),
+        (dream, rows.now - HOUR),
+    ]
+
+
+async def test_run_facts_sum_up_what_nothing_tells_apart(rows, series, dream, judge):
+    for number in range(5):
+        run = await rows.run(series, dream, f"t{number}", finished_at=rows.now - (number + 1) * HOUR)
+        await judge(run, "failure" if number else "success", version="7", settled=True)
+    found = {fact.outcome: fact for fact in await evidence.run_facts(rows.db, series.id, rows.now)}
+    assert {outcome: fact.runs for outcome, fact in found.items()} == {"success": 1, "failure": 4}
+    assert found["failure"].first_at == rows.now - 5 * HOUR
+    assert found["failure"].last_at == rows.now - 2 * HOUR
 
 
 async def test_a_run_that_is_judged_again_keeps_the_instant_at_which_it_was_settled(rows, series, dream, now):

@@ -10,7 +10,7 @@ from yume import operate
 from yume.acts import measured
 from yume.commands.asked import where
 from yume.commands.printing import DONE, REFUSED, as_json, escaped
-from yume.domain.measurement.wording import told
+from yume.domain.measurement.wording import told, told_of_lesson
 from yume.resources import open_resources
 from yume.settings import Settings
 
@@ -23,13 +23,12 @@ async def measure(arguments: argparse.Namespace, found: Settings) -> int:
     """Show every look at a version, newest first."""
     async with open_resources(operate.located(found), "cli") as resources:
         rows = await measured.looks(*where(arguments), resources)
+        lessons = await measured.lessons(*where(arguments), resources)
     if arguments.json:
-        print(as_json(rows))
+        print(as_json({"versions": rows, "lessons": lessons}))
         return DONE
-    for row in rows:
-        print(escaped(told(row)))
-    if not rows:
-        print("nothing was measured yet")
+    lines = [*map(told, rows), *map(told_of_lesson, lessons)]
+    print("\n".join(map(escaped, lines)) or "nothing was measured yet")
     return DONE
 
 

@@ -12,7 +12,7 @@ from yume.domain.lessons import Lesson
 from yume.domain.measurement.wording import effect
 from yume.ids import DreamId, LessonId
 from yume.resources import Resources
-from yume.store import dreams, effects, evidence, lessons
+from yume.store import dreams, effects, evidence, lessons, measured
 from yume.store.lessons import LessonSet
 from yume.trail import Trail
 
@@ -88,8 +88,8 @@ async def summarise(series: Series, resources: Resources) -> Summary:
         cited = {signal for each in approved for signal in each.evidence}
         signals = await evidence.signals_by_id(db, series.id, cited)
         known = {each.id: each.task_id for each in signals.values()}
-        measured = await effects.measurements_of(db, DreamId(ended[-1]["id"])) if ended else []
-        batches = [row for each in ended for row in await effects.measurements_of(db, DreamId(each["id"]))]
+        last = await measured.measurements_of(db, DreamId(ended[-1]["id"])) if ended else []
+        batches = [row for each in ended for row in await measured.measurements_of(db, DreamId(each["id"]))]
         written = await effects.in_slot(db, series.id)
         slot = (
             None
@@ -105,7 +105,7 @@ async def summarise(series: Series, resources: Resources) -> Summary:
         dreams=len(ended),
         model=", ".join(sorted({step["model"] for step in usage})) or "none",
         model_calls=sum(step["calls"] for step in usage),
-        versions=[row for row in measured if row["details"]["window"] == "cumulative"],
+        versions=[row for row in last if row["details"]["window"] == "cumulative"],
         batches=[row for row in batches if row["details"]["window"] == "batch"],
         lessons=approved,
         tasks={each.id: sorted({known[signal] for signal in each.evidence}) for each in approved},

@@ -11,19 +11,23 @@ from yume import rollback
 from yume.domain.dreams import Dream
 from yume.domain.measurement.looks import METHOD, Injected, look
 from yume.domain.measurement.rates import METRIC_VERSION, RunFact, VersionRate, version_rates
+from yume.domain.measurement.recurrence import Told, look_at_lessons
 from yume.domain.measurement.window import Past
 from yume.errors import PermanentError
 from yume.events import DreamFinished, Event, RunBatch, event
 from yume.ids import DreamId, InjectionId, LessonSetId, MeasurementId, derived_id
 from yume.resources import Resources
-from yume.store import access, dreams, effects, evidence
-from yume.store.effects import Decided, InjectedVersion, Injection, Look
+from yume.store import access, dreams, effects, evidence, lessons, measured, recurrence
+from yume.store.effects import InjectedVersion, Injection
+from yume.store.measured import Decided, Look
+from yume.store.recurrence import WatchedLesson
 
 if TYPE_CHECKING:
     from yume.store.database import Db
 
 STEP: Final = "s9_measure"
 BY: Final = "yume:s9_measure"
+REMOVED: Final = ("harms", "ineffective", "no_exposure")
 COMPARED: Final = 20  # versions, the newest ones; late verdicts change older ones no more
 
 
@@ -33,12 +37,17 @@ async def run(batch: RunBatch, resources: Resources, /) -> None:
         dream = await dreams.dream_of(db, DreamId(batch.dream_id))
         facts = await evidence.run_facts(db, dream.series.id, dream.before)
         versions = await effects.injected_versions(db, dream.series.id)
-        decided = await effects.decided(db, dream.series.id)
-        before = await effects.looks_before(db, dream.series.id)
+        decided = await measured.decided(db, dream.series.id)
+        before = await measured.looks_before(db, dream.series.id)
+        watched = await recurrence.watched_lessons(db, dream.series.id)
+        names = [each.watched.id for each in watched]
+        hits = await recurrence.lesson_hits(db, dream.series.id, names, dream.before)
+        reached = await recurrence.checkpoints_reached(db, dream.series.id)
         ended = await _version_ended(db, dream)
         goes_back = (await access.policy_of(db, dream.series.id))["auto_rollback"]
     now = resources.now()
 
+    told: list[Told] = []
     match dream.trigger:
         case "replay":
             looks: list[Look] = []
@@ -49,12 +58,18 @@ async def run(batch: RunBatch, resources: Resources, /) -> None:
             compared = Comparing(facts, versions, decided, before, now)
             whole = [compared.judged(each) for each in _looks(dream, "cumulative", facts)]
             looks = [*_looks(dream, "batch", own), *whole]
+            lessons_seen = [each.watched for each in watched]
+            told = look_at_lessons(lessons_seen, facts, hits, past=compared.past, reached=reached, now=now)
 
     async with resources.db.acquire() as db, db.transaction():
         counters = {"measurements": len(looks)}
         await dreams.mark_step(db, dream.id, STEP, now, fence=dream.fence, counters=counters)
         looks = [await _alarmed(db, dream, each, versions, goes_back=goes_back, now=now) for each in looks]
-        await effects.save_measurements(db, dream.series.id, dream.id, looks, METHOD, now)
+        await measured.save_measurements(db, dream.series.id, dream.id, looks, METHOD, now)
+        await recurrence.save_lesson_looks(
+            db, dream.series.id, dream.id, told, since=_first(facts, now), now=now
+        )
+        await _retire(db, dream, told, watched, now)
         await dreams.finish(db, dream.id, now)
 
 
@@ -62,10 +77,10 @@ async def tell(batch: RunBatch, resources: Resources, /) -> Sequence[Event]:
     """Tell each measurement, a rollback that a person should decide on, and last of all the dream's end."""
     async with resources.db.acquire() as db:
         dream = await dreams.dream_of(db, DreamId(batch.dream_id))
-        rows = await effects.measurements_of(db, dream.id)
+        rows = await measured.measurements_of(db, dream.id)
     now = resources.now()
     about = {"platform": batch.platform, "series": batch.series, "dream_id": str(dream.id)}
-    measured = [
+    recorded = [
         event("measurement.recorded", about | row, key=f"{row['id']}/recorded", at=now) for row in rows
     ]
     proposed = [
@@ -74,7 +89,7 @@ async def tell(batch: RunBatch, resources: Resources, /) -> Sequence[Event]:
         if row["details"].get("rollback") == "proposed"
     ]
     finished = event("dream.finished", _finished(batch, dream), key=f"{dream.id}/finished", at=now)
-    return [*measured, *proposed, finished]
+    return [*recorded, *proposed, finished]
 
 
 class Comparing:
@@ -101,7 +116,7 @@ class Comparing:
         injected = self._versions.get(version or "")
         if injected is None or version not in self._newest:
             return rated
-        past = {name: self._past(each) for name, each in self._versions.items() if name != version}
+        past = {name: each for name, each in self.past.items() if name != version}
         made = look(self._facts, self._injected(injected), past=past, now=self._now)
         verdict, why = made.comparison.verdict, made.comparison.reason
         known = self._decided.get(injected.version)
@@ -118,6 +133,11 @@ class Comparing:
             baseline=None if baseline is None else baseline.lesson_set_id,
             details=details,
         )
+
+    @property
+    def past(self) -> dict[str, Past]:
+        """What became of every version."""
+        return {name: self._past(each) for name, each in self._versions.items()}
 
     def _past(self, each: InjectedVersion) -> Past:
         known = self._decided.get(each.version)
@@ -159,6 +179,23 @@ async def _alarmed(
     why = f"rollback alarm: v{plan.left.version} looks worse, look {seen.details.get('look')}"
     await rollback.ask(db, plan, command, by=BY, why=why, now=now)
     return replace(seen, details={**seen.details, "rollback": "asked for", "back_to": plan.target.version})
+
+
+async def _retire(
+    db: Db, dream: Dream, told: Sequence[Told], watched: Sequence[WatchedLesson], now: datetime
+) -> None:
+    """Take lessons out that the measurement speaks against; a series that only reports keeps them."""
+    if dream.series.mode == "report_only":
+        return
+    states = {each.watched.id: each.state for each in watched}
+    for each in told:
+        if each.state in REMOVED and states[each.lesson] == "approved":
+            why = f"{each.state}: {each.seen.after_hits} of {each.expected:.1f} expected hits"
+            await lessons.move(db, each.lesson, "approved", "retired", by=BY, why=why, now=now)
+
+
+def _first(facts: Sequence[RunFact], now: datetime) -> datetime:
+    return min((each.first_at for each in facts if each.first_at is not None), default=now)
 
 
 def _looks(dream: Dream, window: Literal["batch", "cumulative"], facts: Sequence[RunFact]) -> list[Look]:

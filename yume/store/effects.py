@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
-from yume.domain.measurement.comparison import Effect, Verdict
-from yume.domain.measurement.looks import Measured
-from yume.domain.measurement.rates import VersionRate
 from yume.domain.rounds import Standing
-from yume.ids import DreamId, InjectionId, LessonSetId, MeasurementId, SeriesId
+from yume.ids import DreamId, InjectionId, LessonSetId, SeriesId
 from yume.store import queries
 
 if TYPE_CHECKING:
@@ -85,25 +80,6 @@ class InSlot:
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
-    """One version's rate in one window of time, with the effect where it was compared."""
-
-    id: MeasurementId
-    rate: VersionRate
-    window: Literal["batch", "cumulative"]
-    since: datetime
-    until: datetime
-    measured: Measured | None = None
-    baseline: LessonSetId | None = None
-    details: Mapping[str, Any] = field(default_factory=dict)
-
-    @property
-    def effect(self) -> Effect | None:
-        """The difference to the reference, where one was computed."""
-        return None if self.measured is None else self.measured.comparison.effect
-
-
-@dataclass(frozen=True, slots=True)
 class InjectedVersion:
     """A version that stood in the slot; `made_from` is the batch of the dream that made it."""
 
@@ -113,15 +89,6 @@ class InjectedVersion:
     lesson_set_id: LessonSetId | None
     made_from: DreamId | None
     rolled_back: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Decided:
-    """The first verdict on a version: when, and at which look."""
-
-    verdict: Verdict
-    at: datetime
-    look: int | None
 
 
 async def in_slot(db: Db, series: SeriesId) -> Injection | None:
@@ -264,72 +231,10 @@ async def texts_by_version(db: Db, series: SeriesId) -> dict[str, str]:
     return {row["platform_version"]: row["text"] for row in rows}
 
 
-async def save_measurements(
-    db: Db, series: SeriesId, dream: DreamId, looks: Sequence[Look], method: str, now: datetime
-) -> None:
-    """Add one row a look; the same look twice is one row."""
-    rates = [look.rate for look in looks]
-    await db.execute(
-        SQL["save_measurements"],
-        series,
-        dream,
-        now,
-        [look.id for look in looks],
-        [rate.lesson_set_id for rate in rates],
-        [look.since for look in looks],
-        [look.until for look in looks],
-        [rate.runs for rate in rates],
-        [rate.failures for rate in rates],
-        [rate.infrastructure for rate in rates],
-        [json.dumps(dict(rate.excluded)) for rate in rates],
-        [rate.rate for rate in rates],
-        [rate.low for rate in rates],
-        [rate.high for rate in rates],
-        [rate.verdict for rate in rates],
-        [rate.why for rate in rates],
-        [method for _ in looks],
-        [json.dumps(_details(look)) for look in looks],
-        [look.baseline for look in looks],
-        [None if look.effect is None else look.effect.rd for look in looks],
-        [None if look.effect is None else look.effect.cs95.low for look in looks],
-        [None if look.effect is None else look.effect.cs95.high for look in looks],
-        [
-            None if look.effect is None else max(look.effect.log_e_better, look.effect.log_e_worse)
-            for look in looks
-        ],
-    )
-
-
-def _details(look: Look) -> dict[str, Any]:
-    measured = {} if look.measured is None else look.measured.to_json()
-    return {"window": look.window, "memory_version": look.rate.version, **measured, **look.details}
-
-
 async def injected_versions(db: Db, series: SeriesId) -> list[InjectedVersion]:
     """Return every version that stood in the slot, oldest first."""
     found = [InjectedVersion(*row) for row in await db.fetch(SQL["injected_versions"], series)]
     return sorted(found, key=lambda each: each.written_at)
-
-
-async def decided(db: Db, series: SeriesId) -> dict[str, Decided]:
-    """Return the first verdict on each version that has one."""
-    rows = await db.fetch(SQL["decided"], series)
-    return {row["version"]: Decided(row["verdict"], row["created_at"], row["look"]) for row in rows}
-
-
-async def looks_before(db: Db, series: SeriesId) -> dict[str, int]:
-    """Return how often each version was compared so far."""
-    return {row["version"]: row["looks"] for row in await db.fetch(SQL["looks_before"], series)}
-
-
-async def looks_of(db: Db, series: SeriesId) -> list[dict[str, Any]]:
-    """Return every look at a version, newest first, for display."""
-    return [dict(row) for row in await db.fetch(SQL["looks_of"], series)]
-
-
-async def measurements_of(db: Db, dream: DreamId) -> list[dict[str, Any]]:
-    """Return what a dream measured, batch and cumulative, as it is told to others."""
-    return [dict(row) for row in await db.fetch(SQL["measurements_of"], dream)]
 
 
 def _injection(row: asyncpg.Record | None) -> Injection | None:

@@ -16,6 +16,16 @@ def told(row: Row) -> str:
     return "; ".join(part for part in parts if part)
 
 
+def told_of_lesson(row: Row) -> str:
+    """Say what the newest look at a lesson came to: how often its failure was seen, before it and with it."""
+    before, ratio = row["details"]["before"], row["details"]["ratio"]
+    return (
+        f"{row['why']}: its failure was seen in {before['hits']} of {before['runs']} runs before and in "
+        f"{row['hits']} of {row['runs']} with it (ratio {ratio[0]:.2f}, {ratio[1]:.2f} to {ratio[2]:.2f}, "
+        f"before and after, not an experiment): {row['rule']}"
+    )
+
+
 def rate(row: Row) -> str:
     """Say a failure rate with its interval."""
     if row["rate"] is None:

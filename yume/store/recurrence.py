@@ -1,0 +1,103 @@
+"""Reads what lessons' failures came to, and writes looks at single lessons into `measurements`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Final
+
+from yume.domain.lessons import State
+from yume.domain.measurement.comparison import Verdict
+from yume.domain.measurement.rates import RunFact, wilson
+from yume.domain.measurement.recurrence import Hits, Told, Watched
+from yume.ids import DreamId, LessonId, MeasurementId, SeriesId, derived_id
+from yume.store import queries
+
+if TYPE_CHECKING:
+    from yume.store.database import Db
+
+SQL: Final = queries.load("recurrence.sql")
+METHOD: Final = "recurrence, exact at checkpoints, 1"
+_VERDICTS: Final[dict[str, Verdict]] = {"helps": "improved", "harms": "regressed"}
+
+
+@dataclass(frozen=True, slots=True)
+class WatchedLesson:
+    """A lesson that ever stood in the slot, and the state that it is in."""
+
+    watched: Watched
+    state: State
+    rule: str
+
+
+async def watched_lessons(db: Db, series: SeriesId) -> list[WatchedLesson]:
+    """Return the lessons of dreams that ever stood in a series' slot."""
+    return [
+        WatchedLesson(
+            Watched(row["id"], row["injected_at"], frozenset(row["versions"]), row["drafted_from"]),
+            row["state"],
+            row["rule"],
+        )
+        for row in await db.fetch(SQL["watched_lessons"], series)
+    ]
+
+
+async def lesson_hits(db: Db, series: SeriesId, lessons: Iterable[LessonId], before: datetime) -> list[Hits]:
+    """Return how many runs showed the failure of each lesson, by batch, version and stratum."""
+    return [
+        Hits(row["lesson"], row["batch"], row["version"], _stratum(dict(row)), row["runs"])
+        for row in await db.fetch(SQL["lesson_hits"], series, list(lessons), before)
+    ]
+
+
+async def checkpoints_reached(db: Db, series: SeriesId) -> dict[LessonId, int]:
+    """Return the last checkpoint at which each lesson was judged."""
+    return {row["lesson_id"]: row["checkpoint"] for row in await db.fetch(SQL["checkpoints_reached"], series)}
+
+
+async def save_lesson_looks(
+    db: Db, series: SeriesId, dream: DreamId, told: Sequence[Told], *, since: datetime, now: datetime
+) -> None:
+    """Add one row a lesson; the same look twice is one row."""
+    rates = [wilson(each.seen.after_hits, each.seen.after_runs) for each in told]
+    await db.execute(
+        SQL["save_lesson_looks"],
+        series,
+        dream,
+        now,
+        since,
+        METHOD,
+        [MeasurementId(derived_id(dream, "lesson", str(each.lesson))) for each in told],
+        [each.lesson for each in told],
+        [each.seen.after_runs for each in told],
+        [each.seen.after_hits for each in told],
+        [each.rate for each in rates],
+        [each.low for each in rates],
+        [each.high for each in rates],
+        [_VERDICTS.get(each.state, "no_evidence") for each in told],
+        [each.state for each in told],
+        [
+            json.dumps({"window": "cumulative", "evidence": "observational", **each.to_json()})
+            for each in told
+        ],
+    )
+
+
+async def lesson_looks(db: Db, series: SeriesId) -> list[dict[str, Any]]:
+    """Return the newest look at each lesson, for display."""
+    return [dict(row) for row in await db.fetch(SQL["lesson_looks"], series)]
+
+
+def _stratum(row: dict[str, Any]) -> str:
+    fact = RunFact(
+        None,
+        "unknown",
+        "unknown",
+        None,
+        template_version=row["template_version"],
+        agent_model=row["agent_model"],
+        task_kind=row["task_kind"],
+    )
+    return fact.stratum
