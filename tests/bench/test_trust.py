@@ -46,6 +46,11 @@ def test_what_is_large_is_found():
     assert shares("regression 20-40").alarm >= 0.95
 
 
+def test_rules_without_a_reference_fire_whether_anything_changed_or_not():
+    for name in ("a/a", "improvement 30-15", "regression 20-40"):
+        assert min(shares(name).peers.values()) > 0.99
+
+
 def test_the_same_seed_draws_the_same_histories():
     assert try_world("a/a", 3, (1, 2)) == try_world("a/a", 3, (1, 2))
 

@@ -33,7 +33,18 @@ def used_in(source: str) -> set[str]:
 
 
 def test_every_group_of_tables_has_its_queries_and_its_module():
-    assert GROUPS == ["access", "batches", "dreams", "effects", "evidence", "lessons", "overview"]
+    groups = [
+        "access",
+        "batches",
+        "dreams",
+        "effects",
+        "evidence",
+        "lessons",
+        "measured",
+        "overview",
+        "recurrence",
+    ]
+    assert groups == GROUPS
     assert all((STORE / f"{group}.py").is_file() for group in GROUPS)
 
 

@@ -234,6 +234,8 @@ def _add_bench(commands: Any) -> None:
     trust = command(bench, "trust", "measuring:bench_trust", simulate)
     trust.add_argument("--replicates", type=positive, default=500, help="histories a world (default 500)")
     trust.add_argument("--seed", type=int, default=1, help="the same seed gives the same figures (default 1)")
+    peers = "show beside it what rules say that count failures or successes alone"
+    trust.add_argument("--peers", action="store_true", help=peers)
     for each in (cases, trust):
         with_json(each)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -19,6 +19,8 @@ from yume.domain.measurement.window import VersionedBatch, reference
 
 START: Final = datetime(2026, 1, 1, tzinfo=UTC)
 CHUNK: Final = 100  # histories that one process draws at a time
+MANY_FAILURES: Final = 3
+MANY_SUCCESSES: Final = 20
 _Z: Final = NormalDist().inv_cdf(0.975)
 
 
@@ -31,6 +33,7 @@ class Tried:
     alarm: int | None = None
     naive_improved: bool = False
     naive_regressed: bool = False
+    peers: set[str] = field(default_factory=set)
     verdicts: set[str] = field(default_factory=set)
 
 
@@ -48,6 +51,7 @@ class Result:
     runs_to_alarm: float | None
     naive_improved: float
     naive_regressed: float
+    peers: Mapping[str, float]
     verdicts: tuple[str, ...]
 
     def to_json(self) -> dict[str, Any]:
@@ -95,6 +99,7 @@ def look_at(history: Sequence[Batch]) -> Tried:
         made = compare(cells, tasks=tasks or None)
         _note(tried, made)
         _note_naive(tried, history[REFERENCE - 1], history[REFERENCE : number + 1])
+        tried.peers |= {name for name, says in PEERS.items() if says(history[REFERENCE : number + 1])}
     return tried
 
 
@@ -139,6 +144,27 @@ def _note_naive(tried: Tried, trigger: Batch, new: Sequence[Batch]) -> None:
     tried.naive_regressed |= z > _Z
 
 
+def _any_failure(new: Sequence[Batch]) -> bool:
+    return _counted(new)[0] >= 1
+
+
+def _three_failures(new: Sequence[Batch]) -> bool:
+    return _counted(new)[0] >= MANY_FAILURES
+
+
+def _many_successes(new: Sequence[Batch]) -> bool:
+    fails, runs = _counted(new)
+    return runs - fails >= MANY_SUCCESSES
+
+
+# Rules that others go by: without a denominator, without a base rate, without a control.
+PEERS: Final[Mapping[str, Callable[[Sequence[Batch]], bool]]] = {
+    "regressed at the first failure": _any_failure,
+    "quarantined after 3 failures": _three_failures,
+    "promoted after 20 successes": _many_successes,
+}
+
+
 def _counted(batches: Sequence[Batch]) -> tuple[int, int]:
     rows = [each for batch in batches for each in batch]
     lost = sum(each.infrastructure for each in rows)
@@ -163,5 +189,6 @@ def summed(world: World, tried: Sequence[Tried]) -> Result:
         runs_to_alarm=median(said["alarm"]) if said["alarm"] else None,
         naive_improved=sum(each.naive_improved for each in tried) / count,
         naive_regressed=sum(each.naive_regressed for each in tried) / count,
+        peers={name: sum(name in each.peers for each in tried) / count for name in PEERS},
         verdicts=tuple(sorted({verdict for each in tried for verdict in each.verdicts})),
     )

@@ -79,6 +79,10 @@ async def bench_trust(arguments: argparse.Namespace, found: Settings) -> int:
         )
     else:
         print("\nnaive: a z-test of all runs since against the last batch before, read after every batch")
+    if arguments.peers and not arguments.json:
+        print("\nrules that look at no reference at all: the share of histories in which each fires")
+        for name in results[0].peers:
+            print(f"  {name:32}" + "".join(f"  {each.world}: {each.peers[name]:.0%}" for each in results))
     return DONE
 
 

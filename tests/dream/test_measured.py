@@ -1,0 +1,105 @@
+"""What comes of the measurement: a verdict ends the dwell, an alarm goes back or proposes to."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from tests.dream.conftest import KEEN, PLATFORM, SERIES
+from yume.acts import measured
+from yume.acts import series as known
+from yume.acts.series import Change
+from yume.domain.measurement.wording import told
+from yume.local.practice import HARMFUL
+
+SPOILT = replace(KEEN, harm=1.0, obedience=1.0, knows=0.1, discovers=0.4, answers=0.0)
+
+
+@pytest.fixture
+async def learning(open_world):
+    """A series with four batches of baseline and its first version in the slot."""
+    async with open_world(habits=SPOILT) as world:
+        for _ in range(3):
+            await world.dream(30)
+        await world.promote()
+        assert (await world.dream(30))["result"] == "published"
+        yield world
+
+
+async def looks(world, version):
+    found = await measured.looks(PLATFORM, SERIES, world.resources)
+    return [row for row in found if row["details"]["memory_version"] == str(version)]
+
+
+async def test_a_version_that_helps_is_found_improved_and_what_waited_is_released(learning):
+    await learning.add_owners_rule("Name files in lower case.")
+    await learning.dream(30)
+    row = await learning.dream(30)
+    newest = (await looks(learning, 1))[0]
+    assert (newest["verdict"], newest["details"]["evidence"]) == ("improved", "observational")
+    assert newest["effect_high"] < 0
+    assert newest["details"]["comparator_versions"] == ["0"]
+    made_from = await learning.value("SELECT id FROM yume.dream_runs WHERE number = 4")
+    assert str(made_from) not in newest["details"]["reference_batches"]
+    assert len(newest["details"]["reference_batches"]) == 3
+    assert "not an experiment" in told(newest)
+    assert row["result"] in ("published", "held")
+    await learning.add_owners_rule("Write dates as 2026-01-31.")
+    assert (await learning.dream(30))["result"] == "published"
+    assert learning.slot().version == 2
+    await learning.check_oracle()
+
+
+async def harm(world):
+    await world.add_owners_rule(HARMFUL.rule)
+    assert (await world.release())["result"] == "published"
+    return world.slot().version
+
+
+async def test_a_version_that_looks_worse_is_rolled_back_by_itself_where_the_owner_allows_it(learning):
+    await known.change(
+        PLATFORM, SERIES, Change(auto_rollback=True), learning.resources, by="owner", why="a test"
+    )
+    before = learning.slot().text
+    version = await harm(learning)
+    await learning.dream(36)
+    await learning.until_true(
+        "SELECT EXISTS (SELECT FROM yume.injections WHERE kind = 'rollback' AND status = 'written')"
+    )
+    assert learning.slot().text == before
+    newest = (await looks(learning, version))[0]
+    assert newest["details"]["rollback_alarm"] is True
+    assert newest["details"]["rollback"] == "asked for"
+    ((by, why),) = await learning.rows("SELECT \"by\", why FROM yume.injections WHERE kind = 'rollback'")
+    assert (by, why.split(":")[0]) == ("yume:s9_measure", "rollback alarm")
+    await learning.settled()
+    assert [each.data["kind"] for each in await learning.told("review.requested")].count("rollback") == 0
+    await learning.check_oracle()
+
+
+async def test_a_version_that_looks_worse_is_proposed_to_be_rolled_back_where_he_does_not(learning):
+    version = await harm(learning)
+    await learning.dream(36)
+    held = learning.slot()
+    assert held.version == version
+    (proposed,) = [
+        each for each in await learning.told("review.requested") if each.data["kind"] == "rollback"
+    ]
+    assert proposed.data["version"] == 2
+    assert not await learning.rows("SELECT id FROM yume.injections WHERE kind = 'rollback'")
+    await learning.check_oracle()
+
+
+async def test_every_lesson_that_stood_in_the_slot_is_looked_at(learning):
+    await learning.dream(30)
+    found = await measured.lessons(PLATFORM, SERIES, learning.resources)
+    in_slot = await learning.value(
+        "SELECT lesson_ids FROM yume.lesson_sets WHERE id ="
+        " (SELECT lesson_set_id FROM yume.injections WHERE status = 'written')"
+    )
+    assert {row["lesson_id"] for row in found} == set(in_slot)
+    for row in found:
+        assert row["runs"] > 0
+        assert row["details"]["before"]["runs"] > 0
+        assert row["hits"] <= row["runs"]
