@@ -11,6 +11,7 @@ from yume.domain.dreams import Dream, Series
 from yume.domain.lessons import Lesson
 from yume.domain.projection import LeftOut, project
 from yume.domain.rounds import Compiled, Standing, choose, compiled, crowding, dwell
+from yume.experiment import running
 from yume.ids import LessonId, SeriesId
 from yume.store import effects, lessons
 from yume.store.lessons import LessonSet
@@ -66,7 +67,9 @@ async def next_release(db: Db, series: Series) -> Release:
     standing = None if slot is None else slot.standing
     if (target := _held_by(made, base, newest)) is not None:  # its own words, which name its own version
         made = replace(_as_it_is(target), left_out=made.left_out)
-    return Release(base, made, target, standing, dwell(standing))
+    experiment = await running(db, series.id)
+    waits = dwell(standing) if experiment is None else f"an experiment running: {experiment.kind}"
+    return Release(base, made, target, standing, waits)
 
 
 async def set_in_slot(db: Db, series: SeriesId) -> LessonSet | None:

@@ -46,7 +46,7 @@ async def kill(
     async with resources.db.acquire() as db, db.transaction():
         found = await known.find(db, platform, series)
         await batches.lock_series(db, found.id)
-        target = await _owners_set(db, found, resources, everything=everything)
+        target = await owners_set(db, found, resources, everything=everything)
         command = InjectionId(new_id())
         await effects.request(
             db,
@@ -65,7 +65,7 @@ async def kill(
     return command
 
 
-async def _owners_set(db: Db, series: Series, resources: Resources, *, everything: bool) -> LessonSetId:
+async def owners_set(db: Db, series: Series, resources: Resources, *, everything: bool) -> LessonSetId:
     """Compile the owner's rules into a set of their own; `everything` leaves out even those."""
     newest = await lessons.newest_set(db, series.id)
     rules = [] if everything else await owners_rules(db, series)

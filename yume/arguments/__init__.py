@@ -35,6 +35,7 @@ def make_parser() -> argparse.ArgumentParser:
     _add_files(commands)
     _add_slot(commands)
     _add_looking(commands)
+    _add_experiment(commands)
     _add_bench(commands)
     return parser
 
@@ -222,6 +223,22 @@ def _add_files(commands: Any) -> None:
     only = "print one object that says what was read; the records are then written with --output alone"
     import_.add_argument("--json", action="store_true", help=only)
     with_json(command(commands, "formats", "files:formats", "list the formats that can be read"))
+
+
+def _add_experiment(commands: Any) -> None:
+    experiment = commands.add_parser("experiment", help="coins that say which batch reads which lessons")
+    experiment = experiment.add_subparsers(metavar="ACTION", required=True)
+    room = "experiments:"
+    try_ = "try the version in the slot by coins that are thrown now; nothing is released meanwhile"
+    start = of_series(command(experiment, "start", f"{room}start", try_))
+    kinds = "switchback: against the version before, one of two batches; holdout: no lessons in one of four"
+    start.add_argument("--kind", choices=["switchback", "holdout"], default="switchback", help=kinds)
+    start.add_argument("--blocks", type=positive, default=10, help="6 to 100 (default 10)")
+    start.add_argument("--seed", help="of the coins (default: drawn, and shown)")
+    stop = of_series(command(experiment, "stop", f"{room}stop", "end it; what stands in the slot stays"))
+    for each in (start, stop):
+        with_why(each, required=True)
+    of_series(command(experiment, "show", f"{room}show", "show the last one: its coins and batches"))
 
 
 def _add_bench(commands: Any) -> None:

@@ -80,9 +80,10 @@ async def bench_trust(arguments: argparse.Namespace, found: Settings) -> int:
     else:
         print("\nnaive: a z-test of all runs since against the last batch before, read after every batch")
     if arguments.peers and not arguments.json:
-        print("\nrules that look at no reference at all: the share of histories in which each fires")
+        print("\nrules that look at no reference: in how many histories each fires, whatever the truth")
         for name in results[0].peers:
-            print(f"  {name:32}" + "".join(f"  {each.world}: {each.peers[name]:.0%}" for each in results))
+            shares = [each.peers[name] for each in results]
+            print(f"  {name:32} {min(shares):.0%} to {max(shares):.0%}, world by world")
     return DONE
 
 

@@ -59,8 +59,10 @@ async def tell(about: Data, resources: Resources, /) -> Sequence[tuple[Command, 
 
 async def _carry_out(work: Work) -> None:
     match work.command.kind:
-        case "write" | "experiment":
+        case "write":
             await _settle_left_over(work)
+        case "experiment":
+            await _put_back(work)
         case "rollback" | "kill":
             await _cancel_dream(work)
             await _put_back(work)
@@ -163,7 +165,8 @@ async def _put_back(work: Work) -> None:
         standing = await set_in_slot(db, work.series.id)
         version = swapped.found.version
         await effects.written(db, work.series.id, command.id, version, now, how=swapped.how)
-        await _move_lessons(db, work, standing, target, now)
+        if command.kind != "experiment":  # both arms are approved: a coin says nothing of a lesson
+            await _move_lessons(db, work, standing, target, now)
 
 
 async def _move_lessons(db: Db, work: Work, left: LessonSet | None, target: LessonSet, now: datetime) -> None:
@@ -220,5 +223,7 @@ async def _events(command: Command, about: Data, resources: Resources, db: Db) -
             "how": "adopted" if command.kind == "adopted" else HOW[command.how or "posted"],
         }
     )
-    kind = "lesson.published" if command.kind == "adopted" else "slot.rolled_back"
+    kind = {"adopted": "lesson.published", "experiment": "slot.switched"}.get(
+        command.kind, "slot.rolled_back"
+    )
     return [event(kind, data, key=f"{command.id}/{kind}", at=now)]

@@ -7,8 +7,9 @@ from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from yume import rollback
+from yume import experiment, rollback
 from yume.domain.dreams import Dream
+from yume.domain.measurement.experiments import result
 from yume.domain.measurement.looks import METHOD, Injected, look
 from yume.domain.measurement.rates import METRIC_VERSION, RunFact, VersionRate, version_rates
 from yume.domain.measurement.recurrence import Told, look_at_lessons
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
 STEP: Final = "s9_measure"
 BY: Final = "yume:s9_measure"
+BATCHES: Final = ("callback", "schedule", "manual")
 REMOVED: Final = ("harms", "ineffective", "no_exposure")
 COMPARED: Final = 20  # versions, the newest ones; late verdicts change older ones no more
 
@@ -70,6 +72,8 @@ async def run(batch: RunBatch, resources: Resources, /) -> None:
             db, dream.series.id, dream.id, told, since=_first(facts, now), now=now
         )
         await _retire(db, dream, told, watched, now)
+        if dream.trigger in BATCHES:
+            await _experiment(db, dream, facts, now)
         await dreams.finish(db, dream.id, now)
 
 
@@ -179,6 +183,15 @@ async def _alarmed(
     why = f"rollback alarm: v{plan.left.version} looks worse, look {seen.details.get('look')}"
     await rollback.ask(db, plan, command, by=BY, why=why, now=now)
     return replace(seen, details={**seen.details, "rollback": "asked for", "back_to": plan.target.version})
+
+
+async def _experiment(db: Db, dream: Dream, facts: Sequence[RunFact], now: datetime) -> None:
+    """Move a running experiment on by this batch, and look at its blocks."""
+    found = await experiment.move_on(db, dream.series.id, dream.id, now=now)
+    if found is None:
+        return
+    made = result(found, facts)
+    await measured.save_experiment_look(db, dream.series.id, dream.id, found, made, now=now)
 
 
 async def _retire(

@@ -171,3 +171,14 @@ async def taxonomy_of(db: Db, taxonomy: TaxonomyId) -> Taxonomy:
     if row is None:
         raise PermanentError(f"there is no taxonomy {taxonomy}")
     return Taxonomy(TaxonomyId(row["id"]), row["name"], row["version"], read_classes(row["classes"]))
+
+
+async def experiment_of(db: Db, series: SeriesId) -> dict[str, Any] | None:
+    """Return a series' last experiment as its row keeps it."""
+    found: dict[str, Any] | None = await db.fetchval(SQL["experiment_of"], series)
+    return found
+
+
+async def save_experiment(db: Db, series: SeriesId, experiment: dict[str, Any]) -> None:
+    """Keep how far an experiment is."""
+    await db.execute(SQL["save_experiment"], series, experiment)

@@ -83,3 +83,11 @@ UPDATE yume.series SET paused_at = NULL, promotions = promotions || $2 WHERE id 
 -- name: taxonomy_of
 -- $1 taxonomy
 SELECT id, name, version, classes FROM yume.taxonomies WHERE id = $1;
+
+-- name: experiment_of
+-- $1 series
+SELECT experiment FROM yume.series WHERE id = $1;
+
+-- name: save_experiment
+-- $1 series, $2 the experiment
+UPDATE yume.series SET experiment = $2 WHERE id = $1;

@@ -9,9 +9,11 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from yume.domain.measurement.comparison import Effect, Verdict
+from yume.domain.measurement.experiments import METHOD, Experiment
 from yume.domain.measurement.looks import Measured
-from yume.domain.measurement.rates import VersionRate
-from yume.ids import DreamId, LessonSetId, MeasurementId, SeriesId
+from yume.domain.measurement.rates import VersionRate, wilson
+from yume.domain.measurement.switchback import Switchback
+from yume.ids import DreamId, LessonSetId, MeasurementId, SeriesId, derived_id
 from yume.store import queries
 
 if TYPE_CHECKING:
@@ -108,3 +110,31 @@ async def looks_of(db: Db, series: SeriesId) -> list[dict[str, Any]]:
 async def measurements_of(db: Db, dream: DreamId) -> list[dict[str, Any]]:
     """Return what a dream measured, batch and cumulative, as it is told to others."""
     return [dict(row) for row in await db.fetch(SQL["measurements_of"], dream)]
+
+
+async def save_experiment_look(
+    db: Db, series: SeriesId, dream: DreamId, about: Experiment, made: Switchback, *, now: datetime
+) -> None:
+    """Add a row for what an experiment's blocks came to so far; the same look twice is one row."""
+    rate = wilson(made.new_fails, made.new_runs)
+    bounds = made.cs95
+    details = {
+        "window": "experiment",
+        "evidence": "randomised",
+        "kind": about.kind,
+        "blocks": made.blocks,
+        "reference": {"runs": made.reference_runs, "failures": made.reference_fails},
+        "p_flip": made.p_flip,
+        "se": made.se,
+        "sigma_b": made.sigma_b,
+        "rollback_alarm": made.rollback_alarm,
+        "experiment": about.to_json(),
+    }
+    await db.execute(
+        SQL["save_experiment_look"],
+        MeasurementId(derived_id(dream, "experiment")),
+        *(series, dream, now, about.new, about.reference, about.started_at, made.new_runs, made.new_fails),
+        *(rate.rate, rate.low, rate.high, made.rd),
+        *(None if bounds is None else bounds.low, None if bounds is None else bounds.high),
+        *(made.verdict, made.reason, METHOD, details),
+    )

@@ -38,7 +38,7 @@ SELECT measurements.id, lesson_sets.version, dream_runs.number AS dream, lower(m
   FROM yume.measurements
   JOIN yume.dream_runs ON dream_runs.id = measurements.dream_id
   LEFT JOIN yume.lesson_sets ON lesson_sets.id = measurements.lesson_set_id
- WHERE measurements.series_id = $1 AND measurements.scope = 'version' AND measurements.details ->> 'window' = 'cumulative'
+ WHERE measurements.series_id = $1 AND measurements.scope = 'version' AND measurements.details ->> 'window' <> 'batch'
  ORDER BY dream_runs.number DESC, lesson_sets.version DESC NULLS LAST;
 
 -- name: measurements_of
@@ -50,3 +50,12 @@ SELECT measurements.id, measurements.lesson_set_id, lesson_sets.version, lower(m
   LEFT JOIN yume.lesson_sets ON lesson_sets.id = measurements.lesson_set_id
  WHERE measurements.dream_id = $1 AND measurements.scope = 'version'
  ORDER BY details ->> 'window', lesson_sets.version NULLS FIRST, details ->> 'memory_version';
+
+-- name: save_experiment_look
+-- $1 id, $2 series, $3 dream, $4 now, $5 the new set, $6 the reference set, $7 since, $8 runs, $9 failures, $10 rate, $11 low,
+-- $12 high, $13 effect, $14 its low end, $15 its high end, $16 verdict, $17 why, $18 method, $19 details
+INSERT INTO yume.measurements (
+  id, series_id, dream_id, created_at, scope, lesson_set_id, baseline_set_id, span, runs, failures, infrastructure, rate, low,
+  high, effect, effect_low, effect_high, verdict, why, method, details)
+VALUES ($1, $2, $3, $4, 'version', $5, $6, tstzrange($7, $4, '[]'), $8, $9, 0, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19)
+ON CONFLICT (id) DO NOTHING;

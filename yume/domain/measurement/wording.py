@@ -40,9 +40,10 @@ def effect(row: Row) -> str:
     points = [f"{row[name] * 100:+.0f}" for name in ("effect", "effect_low", "effect_high")]
     against = row["details"].get("comparator_versions") or []
     names = ", ".join("no lesson" if each == "0" else f"platform version {each}" for each in against)
-    randomised = row["details"].get("evidence") == "randomised"
-    kind = "within randomised blocks" if randomised else "before and after, not an experiment"
-    return f"{points[0]} points (95 % always-valid {points[1]} to {points[2]}), {kind}, vs {names}"
+    shown = f"{points[0]} points (95 % always-valid {points[1]} to {points[2]})"
+    if row["details"].get("evidence") == "randomised":
+        return f"{shown}, within {row['details']['blocks']} randomised blocks ({row['details']['kind']})"
+    return f"{shown}, before and after, not an experiment, vs {names}"
 
 
 def _notes(row: Row) -> list[str]:
