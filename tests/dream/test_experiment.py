@@ -27,7 +27,8 @@ async def tried(auto):
 
 async def holds(world, lesson_set):
     await world.until_true(
-        "SELECT lesson_set_id = $1 FROM yume.injections WHERE status = 'written' ORDER BY written_at DESC LIMIT 1",
+        "SELECT lesson_set_id = $1 FROM yume.injections WHERE status = 'written'"
+        " ORDER BY written_at DESC LIMIT 1",
         lesson_set,
     )
 
