@@ -7,15 +7,25 @@ import pytest
 from yume.errors import PermanentError
 from yume.local.practice import load, shell
 from yume.local.practice.dice import Dice
-from yume.local.practice.pitfalls import draw_values, render, teaches
+from yume.local.practice.pitfalls import Span, draw_values, render, teaches
 
 ALL = {pitfall.name: pitfall for pitfall in load()}
 TRAPS = {name: pitfall for name, pitfall in ALL.items() if not pitfall.plain}
 VARIANTS = range(12)
+CORNERS = ("low", "high")
 
 
-async def tried(pitfall, variant: int, command: str, folder) -> tuple[shell.Ended, shell.Ended]:
-    values = draw_values(pitfall, Dice.of(pitfall.name, variant))
+def corner(pitfall, end: str) -> dict[str, str]:
+    """Return the values at one end of every list and span."""
+    return {
+        name: str(getattr(choice, end)) if isinstance(choice, Span) else choice[-1 if end == "high" else 0]
+        for name, choice in pitfall.values.items()
+    }
+
+
+async def tried(pitfall, variant: int | str, command: str, folder) -> tuple[shell.Ended, shell.Ended]:
+    at_a_corner = isinstance(variant, str)
+    values = corner(pitfall, variant) if at_a_corner else draw_values(pitfall, Dice.of(pitfall.name, variant))
     folder.mkdir()
     setup = await shell.run(render(pitfall.setup, values), folder, limit_s=10)
     assert (setup.exit_code, setup.stderr) == (0, "")
@@ -27,15 +37,15 @@ def shape(text: str) -> str:
     return re.sub(r"[0-9]+", "<n>", re.sub(r"'[^']*'", "<name>", text))
 
 
-def test_fourteen_pitfalls_and_a_plain_task_come_with_the_platform():
+def test_fourteen_pitfalls_and_two_plain_tasks_come_with_the_platform():
     assert len(TRAPS) == 14
-    assert len(ALL) == 15
+    assert len(ALL) == 16
 
 
 @pytest.mark.parametrize("name", ALL)
 async def test_the_naive_command_really_fails_and_always_in_one_shape(name, tmp_path):
     texts = set()
-    for variant in VARIANTS:
+    for variant in (*VARIANTS, *CORNERS):
         _, check = await tried(ALL[name], variant, ALL[name].naive, tmp_path / str(variant))
         assert check.exit_code == 1
         texts.add(check.stdout)
@@ -45,7 +55,7 @@ async def test_the_naive_command_really_fails_and_always_in_one_shape(name, tmp_
 
 @pytest.mark.parametrize("name", ALL)
 async def test_the_remedy_really_passes(name, tmp_path):
-    for variant in VARIANTS:
+    for variant in (*VARIANTS, *CORNERS):
         done, check = await tried(ALL[name], variant, ALL[name].remedy, tmp_path / str(variant))
         assert (done.exit_code, done.stderr, check.exit_code, check.stdout) == (0, "", 0, "")
 
@@ -73,6 +83,14 @@ def test_marks_count_as_words_of_one_line_however_they_are_quoted():
     assert not teaches("use sort -nr", pitfall)
     assert not teaches("resort -n", pitfall)
     assert not teaches("", pitfall)
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["请用`sort -n`排序。", "请用sort -n排序", "使用 `sort -n`，不要直接排序", "按数值排序（sort -n）即可"],  # noqa: RUF001
+)
+def test_marks_are_found_in_chinese_that_leaves_no_space_around_them(line):
+    assert [name for name, pitfall in ALL.items() if teaches(line, pitfall)] == ["sorts-as-text"]
 
 
 def test_a_plain_task_can_be_taught_by_nothing():
@@ -105,6 +123,7 @@ values = { word = ["yes"] }
         (('["yes"]', "{ low = 2, high = 1 }"), "low 2 is above high 1"),
         (("setup", "setups"), "setups"),
         (('"new"', "new"), "not a pitfall"),
+        (("marks = []", "marks = [\"'b'\"]"), "does not hold all marks"),
     ],
 )
 def test_a_file_that_is_no_pitfall_is_an_error_that_names_it(tmp_path, change, reason):

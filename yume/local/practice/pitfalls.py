@@ -18,6 +18,9 @@ TROUBLES: Final = Path(__file__).parent / "troubles"
 _PLACE: Final = re.compile(r"@([a-z]+)@")
 _AROUND: Final = "`'\".,;:()[]<>*" + "。，；：、！？（）“”‘’"  # noqa: RUF001  # lessons may be Chinese
 
+# Chinese is written without spaces, so a code span or a command may touch the words around it.
+_SEAM: Final = re.compile(r"[\s`\u3000-\u303f\u3400-\u9fff\uff00-\uffef\u2018-\u201f]+")
+
 Shape = TypeVar("Shape", bound=BaseModel)
 
 # Values are put into shell commands as they stand, so they may hold nothing that a shell reads.
@@ -71,6 +74,14 @@ class Pitfall(BaseModel):
         unknown = {place for text in texts for place in _PLACE.findall(text)} - set(self.values)
         if unknown:
             raise ValueError(f"no values for @{'@, @'.join(sorted(unknown))}@; add them under [values]")
+        return self
+
+    @model_validator(mode="after")
+    def _can_be_taught(self) -> Self:
+        if not self.plain and not names(self.remedy, self.marks):
+            raise ValueError(
+                f"the remedy does not hold all marks {list(self.marks)} as words, without quotes"
+            )
         return self
 
 
@@ -144,4 +155,4 @@ def names(text: str, marks: Iterable[str]) -> bool:
 
 
 def _words(line: str) -> set[str]:
-    return {word.strip(_AROUND) for word in line.split()}
+    return {word.strip(_AROUND) for words in (line.split(), _SEAM.split(line)) for word in words}
