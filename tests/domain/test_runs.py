@@ -5,7 +5,14 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from yume.domain.reading import read_record
-from yume.domain.runs import Capabilities, Judgement, events_by_attempt, judge, memory_version_of
+from yume.domain.runs import (
+    Capabilities,
+    Judgement,
+    events_by_attempt,
+    judge,
+    memory_version_of,
+    version_read,
+)
 
 FINISHED = datetime(2026, 1, 2, tzinfo=UTC)
 LATER = FINISHED + timedelta(days=30)
@@ -168,3 +175,29 @@ def test_without_text_the_data_of_an_event_is_read(raw_record):
 )
 def test_a_run_belongs_to_the_version_that_its_first_attempt_read(raw_record, versions, expected):
     assert memory_version_of(read_record(raw_record(runs=versions))) == expected
+
+
+SWITCHED = datetime(2026, 1, 1, 12, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("run", "expected"),
+    [
+        ({"memory_version": 4, "started_at": "2026-01-01T13:00:00Z"}, ("4", "reported")),
+        ({"started_at": "2026-01-01T11:00:00Z"}, ("0", "inferred")),
+        ({"started_at": "2026-01-01T13:00:00Z"}, ("7", "inferred")),
+        ({"started_at": "2026-01-01T15:00:00Z"}, ("8", "inferred")),
+        ({"started_at": "2026-01-01T12:01:00Z"}, (None, "unknown")),
+        ({"started_at": "2026-01-01T11:59:00Z"}, (None, "unknown")),
+        ({"started_at": "2026-01-01T12:01:01Z"}, ("7", "inferred")),
+        ({}, (None, "unknown")),
+    ],
+)
+def test_a_version_that_nobody_reports_is_inferred_from_when_the_run_started(raw_record, run, expected):
+    switches = [(SWITCHED, "7"), (SWITCHED + timedelta(hours=2), "8")]
+    assert version_read(read_record(raw_record(runs=[run])), switches) == expected
+
+
+def test_a_version_that_changed_between_attempts_stays_mixed(raw_record):
+    mixed = [{"memory_version": 3}, {"memory_version": 4, "started_at": "2026-01-01T13:00:00Z"}]
+    assert version_read(read_record(raw_record(runs=mixed)), [(SWITCHED, "7")]) == ("3", "mixed")

@@ -240,3 +240,13 @@ async def test_an_outcome_names_the_set_that_last_came_into_the_slot_under_its_v
         await effects.written(rows.db, series.id, injection, version, now + hours * HOUR)
     await judge(await rows.run(series, dream), version="5")
     assert (await _runs(rows.db))["task-1"]["lesson_set_id"] == second
+
+
+async def test_run_facts_know_nothing_of_what_lessons_cite(rows, series, dream, judge):
+    runs = [await rows.run(series, dream, f"t{n}", finished_at=rows.now - HOUR) for n in range(4)]
+    for run in runs:
+        await judge(run, "failure", version="7", settled=True)
+    before = await evidence.run_facts(rows.db, series.id, rows.now)
+    for run in runs:
+        await rows.lesson(series, [await rows.signal(dream, run)])
+    assert await evidence.run_facts(rows.db, series.id, rows.now) == before

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, Final, Literal
@@ -13,8 +13,10 @@ from yume.errors import PermanentError
 
 Outcome = Literal["success", "failure", "infrastructure", "cancelled", "unknown"]
 Verdict = Literal["pass", "fail"]
-VersionSource = Literal["reported", "unknown", "mixed"]
+VersionSource = Literal["reported", "inferred", "unknown", "mixed"]
 
+CLOCKS_DIFFER: Final = timedelta(seconds=60)
+NOTHING_INJECTED: Final = "0"
 VERDICT_MAY_COME: Final = timedelta(days=7)
 LOG_KINDS: Final = frozenset({"log", "stderr", "output", "error"})
 _INFRASTRUCTURE: Final = frozenset({"environment_fault", "blocked_by_dependency"})
@@ -210,6 +212,25 @@ def memory_version_of(record: Record) -> tuple[str | None, VersionSource]:
     if len(set(versions)) > 1:
         return first, "mixed"
     return first, "unknown" if first is None else "reported"
+
+
+def version_read(
+    record: Record, switches: Sequence[tuple[datetime, str]]
+) -> tuple[str | None, VersionSource]:
+    """Name the version that the first attempt read: as reported, else as the slot stood when it started.
+
+    `switches` say when the slot was written and under which version, the oldest first. A start within a
+    minute of a switch tells nothing: two clocks may differ by that much.
+    """
+    version, source = memory_version_of(record)
+    first = record.attempts[0] if record.attempts else None
+    started = (first.started_at if first else None) or record.task.started_at
+    if source != "unknown" or started is None:
+        return version, source
+    if any(abs(started - at) <= CLOCKS_DIFFER for at, _ in switches):
+        return None, "unknown"
+    before = [name for at, name in switches if at < started]
+    return (before[-1] if before else NOTHING_INJECTED), "inferred"
 
 
 def _by_verdict(verdict: Verdict) -> Outcome:

@@ -13,7 +13,7 @@ from typing import Final
 from yume.domain.extraction import EXTRACTOR_VERSION, extract
 from yume.domain.facts import short
 from yume.domain.reading import read_record
-from yume.domain.runs import Capabilities, judge, memory_version_of, verdict_of
+from yume.domain.runs import Capabilities, judge, verdict_of, version_read
 from yume.domain.signals import Found
 from yume.domain.text import clean
 from yume.errors import PermanentError
@@ -36,8 +36,9 @@ async def run(batch: RunBatch, resources: Resources, /) -> None:
         platform = await access.platform_of(db, dream.series.platform)
         archived = await evidence.runs_to_extract(db, dream.series.id, dream.root, dream.started_at)
         texts = await effects.texts_by_version(db, dream.series.id)
+        switches = await effects.switches(db, dream.series.id)
 
-    reader = Reader(resources, platform.words, texts, resources.now(), asyncio.Semaphore(AT_ONCE))
+    reader = Reader(resources, platform.words, texts, switches, resources.now(), asyncio.Semaphore(AT_ONCE))
     read = await asyncio.gather(*(reader.read(each) for each in archived))
     judged = [each for each, _ in read]
     placed = [signal for _, signals in read for signal in signals]
@@ -57,6 +58,7 @@ class Reader:
     resources: Resources
     words: Capabilities
     texts: Mapping[str, str]
+    switches: Sequence[tuple[datetime, str]]
     now: datetime
     gate: asyncio.Semaphore
 
@@ -72,7 +74,7 @@ class Reader:
                 f"{run_.raw_key} was changed in the archive: its sha256 is no longer the run's"
             )
         record = read_record(raw)
-        version, source = memory_version_of(record)
+        version, source = version_read(record, self.switches)
         version = short(version)
         judgement = judge(record, self.words, now=self.now)
         cancelled = judgement.outcome == "cancelled"  # an owner's stop looks like a failed attempt

@@ -7,29 +7,25 @@ from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from yume import experiment, rollback
+from yume.consequences import alarmed, move_experiment, restore, retire
 from yume.domain.dreams import Dream
-from yume.domain.measurement.experiments import result
 from yume.domain.measurement.looks import METHOD, Injected, look
 from yume.domain.measurement.rates import METRIC_VERSION, RunFact, VersionRate, version_rates
 from yume.domain.measurement.recurrence import Told, look_at_lessons
 from yume.domain.measurement.window import Past
 from yume.errors import PermanentError
 from yume.events import DreamFinished, Event, RunBatch, event
-from yume.ids import DreamId, InjectionId, LessonSetId, MeasurementId, derived_id
+from yume.ids import DreamId, LessonSetId, MeasurementId, derived_id
 from yume.resources import Resources
-from yume.store import access, dreams, effects, evidence, lessons, measured, recurrence
+from yume.store import access, dreams, effects, evidence, measured, recurrence
 from yume.store.effects import InjectedVersion, Injection
 from yume.store.measured import Decided, Look
-from yume.store.recurrence import WatchedLesson
 
 if TYPE_CHECKING:
     from yume.store.database import Db
 
 STEP: Final = "s9_measure"
-BY: Final = "yume:s9_measure"
 BATCHES: Final = ("callback", "schedule", "manual")
-REMOVED: Final = ("harms", "ineffective", "no_exposure")
 COMPARED: Final = 20  # versions, the newest ones; late verdicts change older ones no more
 
 
@@ -66,14 +62,16 @@ async def run(batch: RunBatch, resources: Resources, /) -> None:
     async with resources.db.acquire() as db, db.transaction():
         counters = {"measurements": len(looks)}
         await dreams.mark_step(db, dream.id, STEP, now, fence=dream.fence, counters=counters)
-        looks = [await _alarmed(db, dream, each, versions, goes_back=goes_back, now=now) for each in looks]
+        looks = [await alarmed(db, dream, each, versions, goes_back=goes_back, now=now) for each in looks]
         await measured.save_measurements(db, dream.series.id, dream.id, looks, METHOD, now)
         await recurrence.save_lesson_looks(
             db, dream.series.id, dream.id, told, since=_first(facts, now), now=now
         )
-        await _retire(db, dream, told, watched, now)
+        await retire(db, dream, told, watched, now)
+        if told:
+            await restore(db, dream, watched, facts, hits, now=now)
         if dream.trigger in BATCHES:
-            await _experiment(db, dream, facts, now)
+            await move_experiment(db, dream, facts, now)
         await dreams.finish(db, dream.id, now)
 
 
@@ -159,52 +157,6 @@ class Comparing:
         ]
         last = max(earlier, default=None)
         return Injected(each.version, each.written_at, frozenset() if last is None else frozenset({last[1]}))
-
-
-async def _alarmed(
-    db: Db,
-    dream: Dream,
-    seen: Look,
-    versions: Sequence[InjectedVersion],
-    *,
-    goes_back: bool,
-    now: datetime,
-) -> Look:
-    """Go back from a version in the slot that looks worse, where the owner allows it; else propose it."""
-    alarm = seen.measured is not None and seen.measured.comparison.rollback_alarm
-    if not alarm or not versions or versions[-1].version != seen.rate.version:
-        return seen
-    if versions[-1].kind != "write" or await effects.commands_of(db, dream.series.id):
-        return seen
-    plan = await rollback.plan_back(db, dream.series) if goes_back else None
-    if plan is None:
-        return replace(seen, details={**seen.details, "rollback": "proposed"})
-    command = InjectionId(derived_id(dream.id, "rollback", versions[-1].version))
-    why = f"rollback alarm: v{plan.left.version} looks worse, look {seen.details.get('look')}"
-    await rollback.ask(db, plan, command, by=BY, why=why, now=now)
-    return replace(seen, details={**seen.details, "rollback": "asked for", "back_to": plan.target.version})
-
-
-async def _experiment(db: Db, dream: Dream, facts: Sequence[RunFact], now: datetime) -> None:
-    """Move a running experiment on by this batch, and look at its blocks."""
-    found = await experiment.move_on(db, dream.series.id, dream.id, now=now)
-    if found is None:
-        return
-    made = result(found, facts)
-    await measured.save_experiment_look(db, dream.series.id, dream.id, found, made, now=now)
-
-
-async def _retire(
-    db: Db, dream: Dream, told: Sequence[Told], watched: Sequence[WatchedLesson], now: datetime
-) -> None:
-    """Take lessons out that the measurement speaks against; a series that only reports keeps them."""
-    if dream.series.mode == "report_only":
-        return
-    states = {each.watched.id: each.state for each in watched}
-    for each in told:
-        if each.state in REMOVED and states[each.lesson] == "approved":
-            why = f"{each.state}: {each.seen.after_hits} of {each.expected:.1f} expected hits"
-            await lessons.move(db, each.lesson, "approved", "retired", by=BY, why=why, now=now)
 
 
 def _first(facts: Sequence[RunFact], now: datetime) -> datetime:

@@ -231,6 +231,11 @@ async def texts_by_version(db: Db, series: SeriesId) -> dict[str, str]:
     return {row["platform_version"]: row["text"] for row in rows}
 
 
+async def switches(db: Db, series: SeriesId) -> list[tuple[datetime, str]]:
+    """Return when a series' slot was written and under which version, oldest first."""
+    return [(row["written_at"], row["platform_version"]) for row in await db.fetch(SQL["switches"], series)]
+
+
 async def injected_versions(db: Db, series: SeriesId) -> list[InjectedVersion]:
     """Return every version that stood in the slot, oldest first."""
     found = [InjectedVersion(*row) for row in await db.fetch(SQL["injected_versions"], series)]

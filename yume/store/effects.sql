@@ -148,6 +148,10 @@ SELECT injections.id, injections.kind, injections.status, injections.platform_ve
  WHERE injections.series_id = $1
  ORDER BY coalesce(written_at, requested_at) DESC, injections.id DESC;
 
+-- name: switches
+-- $1 series, oldest first: when its slot was written, and under which version
+SELECT written_at, platform_version FROM yume.injections WHERE series_id = $1 AND status = 'written' ORDER BY written_at, id;
+
 -- name: injected_versions
 -- $1 series, oldest first: every version that stood in the slot, the batch of the dream that made it, and whether a person or
 -- the alarm went back from it

@@ -25,11 +25,12 @@ _VERDICTS: Final[dict[str, Verdict]] = {"helps": "improved", "harms": "regressed
 
 @dataclass(frozen=True, slots=True)
 class WatchedLesson:
-    """A lesson that ever stood in the slot, and the state that it is in."""
+    """A lesson that ever stood in the slot, its state, and when and why it was last retired, if it was."""
 
     watched: Watched
     state: State
     rule: str
+    retired: dict[str, Any] | None = None
 
 
 async def watched_lessons(db: Db, series: SeriesId) -> list[WatchedLesson]:
@@ -39,6 +40,7 @@ async def watched_lessons(db: Db, series: SeriesId) -> list[WatchedLesson]:
             Watched(row["id"], row["injected_at"], frozenset(row["versions"]), row["drafted_from"]),
             row["state"],
             row["rule"],
+            row["retired"],
         )
         for row in await db.fetch(SQL["watched_lessons"], series)
     ]

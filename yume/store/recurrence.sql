@@ -2,7 +2,9 @@
 -- $1 series: the lessons of dreams that ever stood in the slot: since when, under which versions, and from which batch they are
 SELECT lessons.id, lessons.state, lessons.rule, min(injections.written_at) AS injected_at,
        array_agg(DISTINCT injections.platform_version) AS versions,
-       coalesce(dream_runs.replay_of, lessons.dream_id) AS drafted_from
+       coalesce(dream_runs.replay_of, lessons.dream_id) AS drafted_from,
+       (SELECT move FROM jsonb_array_elements(lessons.history) WITH ORDINALITY AS moves (move, place)
+         WHERE move ->> 'to' = 'retired' ORDER BY place DESC LIMIT 1) AS retired
   FROM yume.injections
   JOIN yume.lesson_sets ON lesson_sets.id = injections.lesson_set_id
   JOIN yume.lessons ON lessons.id = ANY (lesson_sets.lesson_ids)

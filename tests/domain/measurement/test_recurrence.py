@@ -12,6 +12,7 @@ from scipy.stats import fisher_exact
 
 from yume.domain.measurement.claims import Recurrence, adjusted, exact_less, shrunk_ratios
 from yume.domain.measurement.effects import Table
+from yume.domain.measurement.overturning import overturned
 from yume.domain.measurement.rates import RunFact
 from yume.domain.measurement.recurrence import Hits, Watched, expected_hits, look_at_lessons
 from yume.ids import LessonId
@@ -103,6 +104,43 @@ def test_lessons_are_judged_together_and_a_lone_chance_finding_is_none():
     crowd = [hit for each in many[1:] for hit in hits({95: 4, 96: 4, 104: 4, 105: 4}, each)]
     together = {each.lesson: each for each in told(facts(), [*few, *crowd], lessons=many)}
     assert together[LESSON].p_helps > alone.p_helps
+
+
+@pytest.mark.parametrize(
+    ("unexposed", "after", "comes_back"),
+    [
+        (True, {}, False),
+        (True, {115: 1}, True),
+        (False, {115: 1}, False),
+        (False, dict.fromkeys(range(112, 121), 6), True),
+        (False, dict.fromkeys(range(112, 121), 1), False),
+    ],
+)
+def test_a_lesson_that_was_taken_out_comes_back_where_the_measurement_is_overturned(
+    unexposed, after, comes_back
+):
+    known = facts(10, 10)
+    stratum = known[0]
+    later = [
+        RunFact(
+            "8",
+            "reported",
+            "success",
+            None,
+            runs=40,
+            batch=UUID(int=day),
+            first_at=START + day * DAY,
+            last_at=START + day * DAY,
+        )
+        for day in range(111, 121)
+    ]
+    seen = [*hits(dict.fromkeys(range(101, 111), 1))]
+    seen += [Hits(LESSON, UUID(int=day), "8", stratum.stratum, runs) for day, runs in after.items()]
+    watched = Watched(LESSON, START + 100 * DAY, frozenset({"7"}), UUID(int=99))
+    reason = overturned(
+        watched, [*known, *later], seen, retired_at=START + 110.5 * DAY, unexposed=unexposed, now=NOW
+    )
+    assert (reason is not None) == comes_back
 
 
 def test_without_lessons_there_is_nothing_to_tell():

@@ -107,7 +107,7 @@ def look_at_lessons(
     by_lesson: defaultdict[LessonId, list[Hits]] = defaultdict(list)
     for each in hits:
         by_lesson[each.lesson].append(each)
-    runs = _runs_by_place(facts)
+    runs = runs_by_place(facts)
     counted = [_count(each, history, runs, by_lesson[each.id], past=past, now=now) for each in lessons]
     if not counted:
         return []
@@ -139,20 +139,8 @@ def _count(
     before = {(each.batch, each.version) for each in window.batches if each.version not in lesson.versions}
     held = [each for each in history if each.version in lesson.versions and each.mature(now)]
     after = {(each.batch, each.version) for each in held}
-    counted: defaultdict[str, list[int]] = defaultdict(lambda: [0, 0, 0, 0])
-    for place, strata in runs.items():
-        column = 1 if place in after else 3 if place in before else None
-        if column is not None:
-            for stratum, count in strata.items():
-                counted[stratum][column] += count
-    for each in hits:
-        place = each.batch, each.version
-        column = 0 if place in after else 2 if place in before else None
-        if column is not None:
-            counted[each.stratum][column] += each.runs
-    tables = tuple(Table(*each) for each in counted.values())
-    sums = [sum(row) for row in zip(*counted.values(), strict=True)] or [0, 0, 0, 0]
-    seen = Recurrence(sums[0], sums[1], sums[2], sums[3])
+    tables = tables_of_places(runs, hits, new=after, reference=before)
+    seen = summed(tables)
     last_hit = max(
         (
             batch.ended_at
@@ -169,7 +157,36 @@ def _count(
     return _Counted(lesson, tables, seen, (seen.before_hits + 0.5) / (seen.before_runs + 1) * quiet_runs)
 
 
-def _runs_by_place(facts: Iterable[RunFact]) -> dict[Place, Counter[str]]:
+def tables_of_places(
+    runs: Mapping[Place, Counter[str]], hits: Iterable[Hits], *, new: set[Place], reference: set[Place]
+) -> tuple[Table, ...]:
+    """Return hits and runs of both sides, a table a stratum."""
+    counted: defaultdict[str, list[int]] = defaultdict(lambda: [0, 0, 0, 0])
+    for place, strata in runs.items():
+        column = 1 if place in new else 3 if place in reference else None
+        if column is not None:
+            for stratum, count in strata.items():
+                counted[stratum][column] += count
+    for each in hits:
+        place = each.batch, each.version
+        column = 0 if place in new else 2 if place in reference else None
+        if column is not None:
+            counted[each.stratum][column] += each.runs
+    return tuple(Table(*each) for each in counted.values())
+
+
+def summed(tables: Sequence[Table]) -> Recurrence:
+    """Sum the strata up: the new side is the one with the lesson."""
+    return Recurrence(
+        sum(each.new_fails for each in tables),
+        sum(each.new_runs for each in tables),
+        sum(each.reference_fails for each in tables),
+        sum(each.reference_runs for each in tables),
+    )
+
+
+def runs_by_place(facts: Iterable[RunFact]) -> dict[Place, Counter[str]]:
+    """Count the settled runs that succeeded or failed, by batch and version, a count a stratum."""
     counted: defaultdict[Place, Counter[str]] = defaultdict(Counter)
     for each in facts:
         version = each.counted_version
