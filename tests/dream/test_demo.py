@@ -79,13 +79,13 @@ def test_pitfalls_of_ones_own_are_set_and_a_planted_harm_shows_in_the_rates(fold
         own.replace("sorts-as-text", "own").replace('"ranking"', '"own kind"')
     )
     planted = ("--harm", "1", "--pitfalls", str(folder / "more"))
-    out = ended(demo(folder / "demo", "--batches", "6", "--size", "40", *planted, "--json"))
+    out = ended(demo(folder / "demo", "--batches", "9", "--size", "40", *planted, "--json"))
     assert "planting a harmful lesson, past the gate: When a result is ready" in out
     told = json.loads(out.splitlines()[-1])
-    by_version = [(version["version"], version["rate"]) for version in told["versions"]]
-    assert by_version[-1][1] > by_version[1][1] + 0.3
-    (harm,) = (lesson for lesson in told["lessons"] if lesson["rule"] == HARMFUL.rule)
-    assert harm["state"] == "approved"
+    _, first, *later = (version["rate"] for version in told["versions"])
+    assert max(later) > first + 0.3
+    assert told["verdict"] == "regressed"
+    assert HARMFUL.rule not in [lesson["rule"] for lesson in told["lessons"]]
 
 
 def test_a_folder_that_holds_no_pitfall_is_refused_before_anything_starts(folder):

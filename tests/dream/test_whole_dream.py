@@ -75,7 +75,7 @@ async def test_tasks_started_afterwards_report_the_version_that_they_read(story)
 async def test_their_failure_rate_falls(story):
     rates = await story.world.rows(
         "SELECT details ->> 'memory_version' AS version, runs, failures, rate, verdict FROM yume.measurements"
-        " WHERE dream_id = $1 AND details ->> 'window' = 'cumulative' ORDER BY 1",
+        " WHERE dream_id = $1 AND scope = 'version' AND details ->> 'window' = 'cumulative' ORDER BY 1",
         story.rows[2]["id"],
     )
     before, after = rates

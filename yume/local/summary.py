@@ -88,8 +88,9 @@ async def summarise(series: Series, resources: Resources) -> Summary:
         cited = {signal for each in approved for signal in each.evidence}
         signals = await evidence.signals_by_id(db, series.id, cited)
         known = {each.id: each.task_id for each in signals.values()}
-        last = await measured.measurements_of(db, DreamId(ended[-1]["id"])) if ended else []
-        batches = [row for each in ended for row in await measured.measurements_of(db, DreamId(each["id"]))]
+        looks = [await measured.measurements_of(db, DreamId(each["id"])) for each in ended]
+        last = [row for row in (looks[-1] if looks else []) if row["scope"] == "version"]
+        batches = [row for of_dream in looks for row in of_dream if row["scope"] == "version"]
         written = await effects.in_slot(db, series.id)
         slot = (
             None

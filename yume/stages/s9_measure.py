@@ -7,6 +7,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final, Literal
 
+from yume import experiment
 from yume.consequences import alarmed, move_experiment, restore, retire
 from yume.domain.dreams import Dream
 from yume.domain.measurement.looks import METHOD, Injected, look
@@ -42,10 +43,12 @@ async def run(batch: RunBatch, resources: Resources, /) -> None:
         hits = await recurrence.lesson_hits(db, dream.series.id, names, dream.before)
         reached = await recurrence.checkpoints_reached(db, dream.series.id)
         ended = await _version_ended(db, dream)
+        going_on = await experiment.running(db, dream.series.id)
         goes_back = (await access.policy_of(db, dream.series.id))["auto_rollback"]
     now = resources.now()
 
     told: list[Told] = []
+    tried = going_on if dream.trigger in BATCHES else None
     match dream.trigger:
         case "replay":
             looks: list[Look] = []
@@ -60,7 +63,7 @@ async def run(batch: RunBatch, resources: Resources, /) -> None:
             told = look_at_lessons(lessons_seen, facts, hits, past=compared.past, reached=reached, now=now)
 
     async with resources.db.acquire() as db, db.transaction():
-        counters = {"measurements": len(looks)}
+        counters = {"measurements": len(looks) + len(told) + (tried is not None)}
         await dreams.mark_step(db, dream.id, STEP, now, fence=dream.fence, counters=counters)
         looks = [await alarmed(db, dream, each, versions, goes_back=goes_back, now=now) for each in looks]
         await measured.save_measurements(db, dream.series.id, dream.id, looks, METHOD, now)
@@ -70,7 +73,7 @@ async def run(batch: RunBatch, resources: Resources, /) -> None:
         await retire(db, dream, told, watched, now)
         if told:
             await restore(db, dream, watched, facts, hits, now=now)
-        if dream.trigger in BATCHES:
+        if tried is not None:
             await move_experiment(db, dream, facts, now)
         await dreams.finish(db, dream.id, now)
 

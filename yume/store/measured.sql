@@ -43,13 +43,13 @@ SELECT measurements.id, lesson_sets.version, dream_runs.number AS dream, lower(m
 
 -- name: measurements_of
 -- $1 dream
-SELECT measurements.id, measurements.lesson_set_id, lesson_sets.version, lower(measurements.span) AS since,
+SELECT measurements.id, measurements.scope, measurements.lesson_id, measurements.lesson_set_id, lesson_sets.version, lower(measurements.span) AS since,
        upper(measurements.span) AS until, runs, failures, infrastructure, excluded, rate, low, high, effect, effect_low,
        effect_high, evidence_against_no_effect, verdict, why, method, details
   FROM yume.measurements
   LEFT JOIN yume.lesson_sets ON lesson_sets.id = measurements.lesson_set_id
- WHERE measurements.dream_id = $1 AND measurements.scope = 'version'
- ORDER BY details ->> 'window', lesson_sets.version NULLS FIRST, details ->> 'memory_version';
+ WHERE measurements.dream_id = $1
+ ORDER BY scope DESC, details ->> 'window', lesson_sets.version NULLS FIRST, details ->> 'memory_version', lesson_id;
 
 -- name: save_experiment_look
 -- $1 id, $2 series, $3 dream, $4 now, $5 the new set, $6 the reference set, $7 since, $8 runs, $9 failures, $10 rate, $11 low,
