@@ -48,7 +48,7 @@ def _add_demo(commands: Any) -> None:
         "run everything here on a practice platform, and show what comes of it",
     )
     demo.add_argument("--seed", type=int, default=1, help="the same seed gives the same tasks (default 1)")
-    demo.add_argument("--batches", type=positive, default=14, help="batches of tasks in all (default 14)")
+    demo.add_argument("--batches", type=positive, default=18, help="batches of tasks in all (default 18)")
     demo.add_argument("--size", type=positive, default=40, help="tasks in a batch (default 40)")
     obedience = "how often the worker follows a lesson; 0: never (default 0.9)"
     demo.add_argument("--obedience", type=share, default=0.9, metavar="SHARE", help=obedience)
