@@ -41,7 +41,7 @@ async def dream(arguments: argparse.Namespace, found: Settings) -> int:
         evidence, taxonomy.shipped(), model(), series=series, language=arguments.language
     )
     facts = over_files.facts(made, source=reading.root.resolve().name, format_=reading.format.name)
-    report = "".join(f"{_shown(line)}\n" for line in as_markdown(facts).splitlines())
+    report = "".join(f"{escaped(line)}\n" for line in as_markdown(facts).splitlines())
     if arguments.output is not None:
         with _written(arguments.output) as write:
             write(report.encode())
@@ -100,7 +100,7 @@ class Reading:
             else:
                 self.runs += 1
             if time.monotonic() > due:
-                _say(f"{self.runs:,} runs read, at {escaped(piece_place(piece))}")
+                _say(f"{self.runs:,} runs read, at {escaped(_place(piece))}")
                 due = time.monotonic() + TOLD_EVERY_S
             yield piece
         if self.unread > UNREAD_TOLD:
@@ -130,18 +130,13 @@ class Reading:
             _say(f"left out: {escaped(piece.place)}: {escaped(piece.why)}")
 
 
-def piece_place(piece: tuple[Imported, Record] | Unread) -> str:
+def _place(piece: tuple[Imported, Record] | Unread) -> str:
     """Say where a piece stands."""
     return piece.place if isinstance(piece, Unread) else piece[0].place
 
 
 def _say(line: str) -> None:
     print(line, file=sys.stderr, flush=True)
-
-
-def _shown(line: str) -> str:
-    """Keep the report's own spaces; what else is invisible in a line from outside is spelt out."""
-    return escaped(line)
 
 
 @contextmanager
