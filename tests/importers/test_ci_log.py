@@ -144,3 +144,19 @@ def test_a_file_that_is_no_text_is_left_out(log):
 def test_text_files_are_logs_where_no_log_is_named_so(log):
     ((_, record),) = log("Finished: SUCCESS\n", "nightly.txt")
     assert outcome(record) == "success"
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("fail.log", "failure"),
+        ("failed_2.log", "failure"),
+        ("nightly-pass.log", "success"),
+        ("bypass.log", "unknown"),
+        ("passwords.log", "unknown"),
+        ("failover-tests.log", "unknown"),
+    ],
+)
+def test_a_name_says_how_a_log_ended_only_by_a_word_of_its_own(log, name, expected):
+    [(_, record)] = log("nothing that tells\n", name=name)
+    assert outcome(record) == expected

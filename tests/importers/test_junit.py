@@ -192,3 +192,11 @@ def test_whatever_is_broken_in_a_report_stops_nothing(tmp_path_factory, junk, pl
     path.write_bytes(whole[:place] + junk + whole[place + len(junk) :])
     for piece in checked(named("junit"), path, series="s"):
         assert isinstance(piece, Unread) or piece[1].task.id
+
+
+def test_an_unknown_encoding_is_said_and_the_import_goes_on(tmp_path):
+    (tmp_path / "a.xml").write_text('<?xml version="1.0" encoding="nosuch"?><testsuite/>')
+    (tmp_path / "b.xml").write_text('<testsuite><testcase classname="t" name="n"/></testsuite>')
+    pieces = list(checked(named("junit"), tmp_path, series="s"))
+    assert sum(isinstance(piece, Unread) for piece in pieces) == 1
+    assert sum(not isinstance(piece, Unread) for piece in pieces) == 1

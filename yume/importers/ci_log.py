@@ -63,8 +63,8 @@ ENDINGS: Final = (
     _ending(r"^(?:Process|Command|Script) (?:completed|exited|failed) with (?:exit )?code [1-9]", FAILED),
 )
 _NAMES: Final = (
-    (re.compile(r"fail", re.IGNORECASE), FAILED),
-    (re.compile(r"pass|success", re.IGNORECASE), SUCCEEDED),
+    (re.compile(r"(?<![a-z])fail(?!over)", re.IGNORECASE), FAILED),
+    (re.compile(r"(?<![a-z])(?:pass(?:ed)?|success)(?![a-z])", re.IGNORECASE), SUCCEEDED),
 )
 # GitHub says nothing of success: its last line, without an error before it, has to do.
 _QUIET: Final = _ending(r"^Cleaning up orphan processes$", SUCCEEDED)

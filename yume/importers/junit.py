@@ -80,7 +80,7 @@ def read(root: Path, /, *, series: str) -> Iterator[Piece]:
                     reader.feed(chunk)
                     yield from _pieces(file, reader, series)
             reader.feed(b"", last=True)
-        except (RefusedError, expat.ExpatError, ValueError) as error:
+        except (RefusedError, expat.ExpatError, ValueError, LookupError) as error:
             yield from _pieces(file, reader, series)
             if file.path.stat().st_size:
                 why = f"the rest cannot be read: {error}"
