@@ -5,14 +5,19 @@ from __future__ import annotations
 import json
 from collections import Counter, defaultdict
 from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from yume.domain.runs import Capabilities, judge
+from yume.importers import swe_bench
 from yume.importers.formats import checked, named
 from yume.importers.records import Unread
 
 NOW = datetime(2027, 1, 1, tzinfo=UTC)
+DATA = Path(__file__).parent / "data" / "swe_bench"
 
 
 @pytest.fixture
@@ -116,6 +121,112 @@ def test_what_is_no_verdict_is_left_out_alone(read, value):
     assert isinstance(bad, Unread)
     assert bad.place.endswith("instance bad")
     assert good[1].task.id == "good"
+
+
+def test_a_first_member_that_is_no_verdict_hides_none_of_the_rest(read):
+    bad, (_, record) = read({"bad": "yes", "good": True})
+    assert isinstance(bad, Unread)
+    assert record.task.id == "good"
+
+
+def test_a_real_report_of_a_run_is_read():
+    """Both were made by the harness's own functions, as README.md beside them says."""
+    report, folder = DATA / "some__model.first.json", DATA / "run_evaluation"
+    read = list(checked(named("swe-bench"), report, series="s"))
+    assert {record.task.id[-1]: outcome(record) for _, record in read} == {
+        "1": "success",
+        "2": "failure",
+        "3": "failure",
+        "4": "infrastructure",
+        "5": "infrastructure",
+        "6": "failure",
+        "7": "unknown",
+    }
+    single = list(checked(named("swe-bench"), folder, series="s"))
+    assert [outcome(record) for _, record in single] == ["success", "failure", "failure", "infrastructure"]
+    assert {record.task.template_version for _, record in (*read, *single)} == {"some__model.first"}
+    _, failed = single[1]
+    assert failed.attempts[0].verdict_details == [
+        {"status": "failed", "message": "failed: tests/test_sum.py::test_new"}
+    ]
+    _, broke = single[3]
+    assert broke.attempts[0].failure_reason.endswith(
+        "the evaluation of this instance broke: container_unavailable"
+    )
+
+
+def test_an_instance_with_a_report_of_its_own_counts_once():
+    read = list(checked(named("swe-bench"), DATA, series="s"))
+    assert sorted(record.task.id[-1] for _, record in read) == list("1234567")
+    assert len({record.attempts[0].id for _, record in read}) == 7
+
+
+def test_an_instance_that_was_only_handed_in_is_unknown(read):
+    ((_, record),) = read({"submitted_ids": ["a"], "completed_ids": ["a"]}, name="m.r.json")
+    assert outcome(record) == "unknown"
+
+
+@pytest.mark.parametrize("eighths", range(8))
+def test_a_map_cut_anywhere_gives_the_verdicts_before_the_cut(tmp_path, eighths):
+    whole = json.dumps({f"django-{number}": number % 2 == 0 for number in range(9)})
+    (tmp_path / "eval_results.json").write_text(whole[: len(whole) * eighths // 8])
+    *read, last = checked(named("swe-bench"), tmp_path, series="s")
+    assert [record.task.id for _, record in read] == [f"django-{number}" for number in range(len(read))]
+    assert isinstance(last, Unread)
+
+
+@pytest.mark.parametrize("sixteenths", range(16))
+def test_a_report_cut_anywhere_gives_the_instances_before_the_cut(tmp_path, sixteenths):
+    whole = (DATA / "some__model.first.json").read_text()
+    (tmp_path / "m.r.json").write_text(whole[: len(whole) * sixteenths // 16])
+    *read, last = checked(named("swe-bench"), tmp_path, series="s")
+    assert isinstance(last, Unread)
+    known = [record for _, record in (piece for piece in read if not isinstance(piece, Unread))]
+    assert known or sixteenths < 6
+    assert {record.task.id.partition("-")[0] for record in known} <= {"sums__sums"}
+
+
+def test_a_report_too_long_for_one_run_gives_no_run(read, monkeypatch):
+    monkeypatch.setattr(swe_bench, "_REPORT_BYTES", 100)
+    assert all(isinstance(piece, Unread) for piece in read({"resolved_ids": ["a" * 40] * 10}))
+
+
+def test_labels_of_a_model_are_no_runs(shared_data):
+    path = shared_data / "swebench_pro" / "error_analysis.jsonl"
+    assert all(isinstance(piece, Unread) for piece in checked(named("swe-bench"), path, series="s"))
+
+
+ODD = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=4),
+    lambda each: st.lists(each, max_size=2) | st.dictionaries(st.text(max_size=4), each, max_size=2),
+    max_leaves=4,
+)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.data())
+def test_a_field_of_any_other_type_stops_nothing(tmp_path, data):
+    path = data.draw(st.sampled_from(sorted(DATA.rglob("*.json"))))
+    whole = json.loads(path.read_text())
+    inner = [each for each in whole.values() if isinstance(each, dict)]
+    target = data.draw(
+        st.sampled_from([whole, *inner, *[each["tests_status"] for each in inner if "tests_status" in each]])
+    )
+    if target:
+        target[data.draw(st.sampled_from(sorted(target)))] = data.draw(ODD)
+    (tmp_path / path.name).write_text(json.dumps(whole))
+    for piece in checked(named("swe-bench"), tmp_path / path.name, series="s"):
+        assert isinstance(piece, Unread) or outcome(piece[1])
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.data())
+def test_a_line_with_a_field_of_any_other_type_stops_nothing(tmp_path, data):
+    line = {"instance_id": "instance_a", "value": True, "_run": "gpt-4o-paper"}
+    line[data.draw(st.sampled_from(sorted(line)))] = data.draw(ODD)
+    (tmp_path / "verdicts.jsonl").write_text(json.dumps(line))
+    (piece,) = checked(named("swe-bench"), tmp_path, series="s")
+    assert isinstance(piece, Unread) or outcome(piece[1])
 
 
 @pytest.mark.parametrize("content", [{"total": 3}, {"resolved_ids": 3}, [True], "x"])
