@@ -94,9 +94,12 @@ class World:
         key = key or f"{batch.dream_id}/s0_requested/{batch.attempt}"
         await self.js.store(event("dream.requested", batch, key=key, at=NOW))
 
-    def serving(self, stages=None):
+    def serving(self, stages=None, *, ack_wait_s=30):
         return worker.serving(
-            stages or self.steps.stages, resources=self.resources, nats_url=self.nats_url, ack_wait_s=30
+            stages or self.steps.stages,
+            resources=self.resources,
+            nats_url=self.nats_url,
+            ack_wait_s=ack_wait_s,
         )
 
     async def ask(self, what):
@@ -530,7 +533,8 @@ async def test_a_postgres_that_goes_away_in_mid_step_costs_a_retry_and_no_dream(
 
         world.steps.before_mark = [outage]
         await world.request(batch)
-        async with world.serving(world.steps.stages[:1]):
+        # The lease could not be given back: the next try waits until it is over.
+        async with world.serving(world.steps.stages[:1], ack_wait_s=3):
 
             async def failed_once():
                 return (await world.ask("CONSUMER.INFO.dream.s1_pull"))["num_redelivered"]
