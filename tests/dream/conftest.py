@@ -12,6 +12,7 @@ from collections import defaultdict
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, closing
 from dataclasses import dataclass, field, fields, replace
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ import pytest_asyncio
 from pydantic import SecretStr
 
 from tests.dream.tasks import FEW
-from yume import jetstream, operate, worker
+from yume import jetstream, operate, orchestrator, worker
 from yume.acts import releases, replays, slot
 from yume.clients.answers import Remembering
 from yume.clients.rules import Rules
@@ -462,6 +463,12 @@ async def auto(world: World) -> World:
     """A world whose series may write from its first dream on."""
     await world.promote()
     return world
+
+
+@pytest.fixture
+def told_soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have an end that no worker tells, as that of a cancelled dream, told after one second, not five."""
+    monkeypatch.setattr(orchestrator, "UNTOLD_AFTER", timedelta(seconds=1))
 
 
 @pytest.fixture

@@ -136,7 +136,7 @@ async def test_only_a_parked_dream_is_resumed_and_only_one_that_has_not_ended_is
         await dreams.cancel(*WHERE, 7, auto.resources, **WHY)
 
 
-async def test_the_tasks_of_a_batch_that_is_cancelled_while_it_collects_are_the_next_ones(auto):
+async def test_the_tasks_of_a_batch_that_is_cancelled_while_it_collects_are_the_next_ones(auto, told_soon):
     tasks = await auto.run_quietly(6)
     for task in tasks[:2]:
         await auto.tell(
@@ -159,7 +159,7 @@ async def test_the_tasks_of_a_batch_that_is_cancelled_while_it_collects_are_the_
     await told_once(auto, first)
 
 
-async def test_the_tasks_of_a_dream_that_is_cancelled_while_it_waits_are_the_next_ones(auto):
+async def test_the_tasks_of_a_dream_that_is_cancelled_while_it_waits_are_the_next_ones(auto, told_soon):
     await auto.value("UPDATE yume.series SET paused_at = now() RETURNING id")
     tasks = await auto.run_batch(6)
     await auto.until_row(1, lambda row: row["status"] == "queued")
@@ -174,7 +174,7 @@ async def test_the_tasks_of_a_dream_that_is_cancelled_while_it_waits_are_the_nex
 
 @pytest.mark.parametrize("step", STEPS[::2])
 async def test_a_running_dream_that_is_cancelled_saves_nothing_more_and_the_next_one_goes_on(
-    auto, standstill, step
+    auto, standstill, told_soon, step
 ):
     still = auto.around[step] = standstill()
     tasks = await auto.run_batch(6)
@@ -201,7 +201,7 @@ async def test_a_running_dream_that_is_cancelled_saves_nothing_more_and_the_next
     await auto.check_oracle()
 
 
-async def test_a_parked_dream_that_is_cancelled_stays_ended(auto):
+async def test_a_parked_dream_that_is_cancelled_stays_ended(auto, told_soon):
     auto.around["s4_draft"] = Parking()
     await auto.run_batch(6)
     await parked(auto, 1)

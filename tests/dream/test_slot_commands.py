@@ -170,7 +170,7 @@ async def test_where_the_platform_cannot_restore_the_old_text_is_posted_again(au
 
 
 @pytest.mark.parametrize("after", [False, True], ids=["before_it_is_sent", "once_it_is_carried_out"])
-async def test_a_rollback_wins_over_a_dream_that_is_writing(auto, hold_write, after):
+async def test_a_rollback_wins_over_a_dream_that_is_writing(auto, hold_write, told_soon, after):
     await auto.dream(10)
     await auto.add_owners_rule(RULE)
     await auto.release()
