@@ -157,6 +157,7 @@ class Weed(Child):
         self._spawn(
             [
                 Path(sysconfig.get_path("scripts")) / "weed",
+                f"-logdir={self.folder}",
                 "mini",
                 f"-dir={self.folder}",
                 f"-ip={LOOPBACK}",
