@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -108,7 +109,15 @@ def test_two_demos_side_by_side_do_not_meet(folder):
     assert not left_of(folder)
 
 
-def test_an_interrupt_ends_it_within_seconds_and_leaves_no_process(folder):
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """Let a process hear an interrupt even where a shell runs these tests in the background and mutes it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+def test_an_interrupt_ends_it_within_seconds_and_leaves_no_process(folder, interruptible):
     process = demo(folder / "demo", "--batches", "8", "--size", "30")
     assert process.stdout is not None
     while not (line := process.stdout.readline()).endswith("dreaming\n"):
