@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -169,23 +170,92 @@ def test_colours_and_bells_from_a_file_do_not_reach_the_terminal(yume, tmp_path)
     assert not {"\x1b", "\x07"} & set(done.stdout + done.stderr)
 
 
-def test_ctrl_c_ends_it_at_once_and_leaves_no_half_file(tmp_path):
+@pytest.mark.parametrize(("sign", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_ends_it_at_once_and_leaves_no_half_file(tmp_path, sign, code):
+    (tmp_path / "out").mkdir()
     with (tmp_path / "trials.jsonl").open("w") as stream:
         for number in range(400_000):
             stream.write(json.dumps(TRIAL | {"id": str(number)}) + "\n")
     process = subprocess.Popen(
-        [*COMMAND, "import", "terminal-bench", "trials.jsonl", "--output", "out.jsonl"],
+        [*COMMAND, "import", "terminal-bench", "trials.jsonl", "--output", "out/runs.jsonl"],
         cwd=tmp_path,
         env=dict(inherited()),
         stderr=subprocess.PIPE,
         text=True,
     )
-    part = tmp_path / "out.jsonl.part"
-    while not part.exists() or not part.stat().st_size:
+    while not any(path.stat().st_size for path in (tmp_path / "out").iterdir()):
         assert process.poll() is None
         time.sleep(0.01)
-    process.send_signal(signal.SIGINT)
+    process.send_signal(sign)
     _, errors = process.communicate(timeout=10)
-    assert process.returncode == 130
+    assert process.returncode == code
     assert "Traceback" not in errors
-    assert [path.name for path in tmp_path.iterdir()] == ["trials.jsonl"]
+    assert not list((tmp_path / "out").iterdir())
+
+
+def test_output_follows_a_link_and_keeps_it(yume, trials, tmp_path):
+    (tmp_path / "kept").mkdir()
+    aim = tmp_path / "kept" / "aim.jsonl"
+    aim.write_text("of before\n")
+    aim.chmod(0o640)
+    (tmp_path / "runs.jsonl").symlink_to(aim)
+    assert yume("import", "terminal-bench", trials, "--output", "runs.jsonl").returncode == 0
+    assert (tmp_path / "runs.jsonl").is_symlink()
+    assert len(aim.read_text().splitlines()) == 5
+    assert aim.stat().st_mode & 0o777 == 0o640
+    assert [path.name for path in (tmp_path / "kept").iterdir()] == ["aim.jsonl"]
+
+
+def test_output_goes_through_a_pipe_and_leaves_it(yume, trials, tmp_path):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDWR | os.O_NONBLOCK)
+    try:
+        assert yume("import", "terminal-bench", trials, "--output", pipe).returncode == 0
+        assert os.read(reader, 1 << 16).count(b"\n") == 5
+    finally:
+        os.close(reader)
+    assert pipe.is_fifo()
+
+
+@pytest.mark.parametrize("command", [("import", "terminal-bench"), ("dream", "--format", "terminal-bench")])
+def test_output_never_replaces_what_is_read(yume, tmp_path, command):
+    folder = tmp_path / "runs"
+    folder.mkdir()
+    trials = folder / "trials.jsonl"
+    trials.write_text(json.dumps(TRIAL | {"id": "r"}) + "\n")
+    os.link(trials, tmp_path / "linked.jsonl")
+    path = ("--runs",) if command[0] == "dream" else ()
+    for source, output in (
+        (trials, trials),
+        (trials, tmp_path / "linked.jsonl"),
+        (folder, trials),
+        (folder, folder / "new.jsonl"),
+    ):
+        done = yume(*command, *path, source, "--output", output)
+        assert done.returncode == 1
+        assert "for --output" in done.stderr
+    assert [path.name for path in folder.iterdir()] == ["trials.jsonl"]
+    assert json.loads(trials.read_text())["id"] == "r"
+    assert yume(*command, *path, folder, "--output", folder / "report.md").returncode == 0
+
+
+def test_a_place_that_cannot_be_written_is_named(yume, trials):
+    done = yume("import", "terminal-bench", trials, "--output", "no/such/folder.jsonl")
+    assert done.stderr.endswith("yume: no/such/folder.jsonl cannot be written: No such file or directory\n")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no device that is always full")
+def test_output_without_room_is_told_in_one_line(trials):
+    for words in (("formats",), ("import", "terminal-bench", trials)):
+        with Path("/dev/full").open("w") as full:
+            done = subprocess.run(
+                [*COMMAND, *map(str, words)],
+                env=dict(inherited()),
+                stdout=full,
+                stderr=subprocess.PIPE,
+                text=True,
+                check=False,
+            )
+        assert done.returncode == 1
+        assert done.stderr == "yume: the output cannot be written: No space left on device\n"

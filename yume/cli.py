@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import sys
 from argparse import Namespace
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from importlib import import_module
-from typing import Any
+from typing import Any, Final
 
 from yume import logs, settings
 from yume.arguments import make_parser
 from yume.errors import YumeError
 from yume.settings import Settings
+
+_NO_ROOM: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
 
 
 def main() -> None:
@@ -43,15 +46,25 @@ def _function(command: str) -> Callable[[Namespace, Settings], Coroutine[Any, An
 
 @contextmanager
 def _output() -> Iterator[None]:
-    """End quietly when whoever reads the output has seen enough and closed the pipe."""
+    """End quietly where the output is a pipe that was closed, and with a word where it is full."""
     try:
         try:
             yield
         finally:
             sys.stdout.flush()
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _drop_output()
         sys.exit(0)
+    except OSError as error:
+        if error.errno not in _NO_ROOM:
+            raise
+        _drop_output()
+        sys.exit(f"yume: the output cannot be written: {error.strerror}")
+
+
+def _drop_output() -> None:
+    """Keep the interpreter from flushing once more as it ends."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 if __name__ == "__main__":

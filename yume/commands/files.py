@@ -6,13 +6,14 @@ import argparse
 import signal
 import sys
 import time
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
 from yume import over_files
+from yume.commands.destination import Write, refuse_source, written
 from yume.commands.printing import DONE, as_json, escaped
 from yume.domain import taxonomy
 from yume.domain.files_report import as_markdown
@@ -26,15 +27,16 @@ from yume.settings import Settings
 
 TOLD_EVERY_S: Final = 2.0
 UNREAD_TOLD: Final = 1_000
-PART: Final = ".part"
 
 
 async def dream(arguments: argparse.Namespace, found: Settings) -> int:
     """Review the runs that lie in files, and report."""
     del found
     reading = Reading(named(arguments.format), arguments.runs)
+    if arguments.output is not None:
+        refuse_source(arguments.output, reading.root)
     series = arguments.name or arguments.runs.resolve().stem
-    with _ended_by_ctrl_c():
+    with _ended_by_signals():
         evidence = over_files.gather(reading.pieces(series), now=now())
     reading.check()
     made = await over_files.review(
@@ -43,7 +45,7 @@ async def dream(arguments: argparse.Namespace, found: Settings) -> int:
     facts = over_files.facts(made, source=reading.root.resolve().name, format_=reading.format.name)
     report = "".join(f"{escaped(line)}\n" for line in as_markdown(facts).splitlines())
     if arguments.output is not None:
-        with _written(arguments.output) as write:
+        with written(arguments.output) as write:
             write(report.encode())
     if arguments.json:
         print(as_json(facts))
@@ -58,7 +60,7 @@ async def import_(arguments: argparse.Namespace, found: Settings) -> int:
     del found
     reading = Reading(named(arguments.format), arguments.path)
     series = arguments.name or arguments.path.resolve().stem
-    with _ended_by_ctrl_c(), _destination(arguments) as write:
+    with _ended_by_signals(), _destination(arguments) as write:
         for piece in reading.pieces(series):
             if not isinstance(piece, Unread):
                 write(write_document(piece[0].record) + b"\n")
@@ -140,10 +142,11 @@ def _say(line: str) -> None:
 
 
 @contextmanager
-def _destination(arguments: argparse.Namespace) -> Generator[Callable[[bytes], object]]:
+def _destination(arguments: argparse.Namespace) -> Generator[Write]:
     """Give where the records go: the file named, standard output, or nowhere for the counts alone."""
     if arguments.output is not None:
-        with _written(arguments.output) as write:
+        refuse_source(arguments.output, arguments.path)
+        with written(arguments.output) as write:
             yield write
     elif arguments.json:
         yield len
@@ -153,24 +156,19 @@ def _destination(arguments: argparse.Namespace) -> Generator[Callable[[bytes], o
 
 
 @contextmanager
-def _written(path: Path) -> Generator[Callable[[bytes], object]]:
-    """Write a file beside its place and put it there when it is whole."""
-    part = path.with_name(path.name + PART)
-    try:
-        with part.open("wb") as stream:
-            yield stream.write
-        part.replace(path)
-    except OSError as error:
-        raise PermanentError(f"{path} cannot be written: {error.strerror}") from error
-    finally:
-        part.unlink(missing_ok=True)
+def _ended_by_signals() -> Generator[None]:
+    """Let Ctrl-C and a plain `kill` end what reads without a pause, and let it tidy up.
 
-
-@contextmanager
-def _ended_by_ctrl_c() -> Generator[None]:
-    """Let Ctrl-C end what reads without a pause: the event loop would hear of it only afterwards."""
+    The event loop would hear of them only afterwards.
+    """
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    killed = signal.signal(signal.SIGTERM, _end)
     try:
         yield
     finally:
         signal.signal(signal.SIGINT, before)
+        signal.signal(signal.SIGTERM, killed)
+
+
+def _end(number: int, _: object) -> None:
+    sys.exit(128 + number)
