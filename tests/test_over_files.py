@@ -104,6 +104,7 @@ async def test_evidence_of_one_failure_is_kept_of_so_many_runs_and_the_rest_is_c
     evidence = over_files.gather(pieces, now=NOW)
     assert len(evidence.places) == 3
     facts = await dreamt(*pieces)
+    assert [each["runs"] for each in facts["lessons"]] == [40]
     assert facts["classes"] == {"wrong_result": 40}
     assert facts["versions"][0]["failures"] == 40
 
@@ -135,3 +136,33 @@ async def test_the_report_calls_the_rules_what_they_are_and_gives_no_rate_withou
     assert "it is code and no language model" in shown
     assert "| v1 | 6 | 1 | 16.7% (3.0% to 56.4%) | 0 |" in shown
     assert "nothing was written anywhere" in shown
+
+
+async def test_of_many_lessons_the_report_shows_the_approved_and_those_most_seen(dreamt):
+    words = [f"the {chr(97 + number // 26)}{chr(97 + number % 26)} sum is wrong" for number in range(30)]
+    waiting = [
+        run(100 * kind + number, ("false", said))
+        for kind, said in enumerate(words)
+        for number in range(kind + 1)
+    ]
+    facts = await dreamt(*waiting, *(recovered(9000 + number) for number in range(5)))
+    assert len(facts["lessons"]) > 25
+    section = as_markdown(facts).partition("## Lessons")[2].partition("## The text")[0]
+    heads = [line for line in section.splitlines() if line.startswith("- **")]
+    assert "would be approved" in heads[0]
+    assert "seen in 30 runs" in heads[1]
+    assert len(heads) == 21
+    assert f"- and {len(facts['lessons']) - 21} more" in section
+
+
+@pytest.mark.parametrize(
+    ("name", "shown"),
+    [
+        ("tests/test_a.py::test_b[1-2]", "tests/test_a.py::test_b[1-2]"),
+        ("[here](http://x) <b>*`|", "[here]\\(http://x) \\<b>\\*\\`\\|"),
+        ("x" * 500, "x" * 119 + "…"),
+    ],
+)
+async def test_a_name_from_outside_is_shown_as_written_and_short(dreamt, name, shown):
+    facts = await dreamt(run(1, ("false", "the sum is wrong"), task=name))
+    assert f"  - from task {shown}, runs.jsonl line 1\n" in as_markdown(facts)

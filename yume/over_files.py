@@ -184,7 +184,6 @@ def facts(made: Review, *, source: str, format_: str) -> dict[str, Any]:
 def _lesson(made: Review, decision: Decision, known: Mapping[SignalId, Signal]) -> dict[str, Any]:
     draft = made.drafts[decision.operation.lesson]
     cited = [known[each] for each in draft.evidence]
-    of_failure = [each for each in known.values() if each.fingerprint in draft.fingerprints]
     return {
         "id": str(draft.id),
         "rule": draft.rule,
@@ -195,7 +194,7 @@ def _lesson(made: Review, decision: Decision, known: Mapping[SignalId, Signal]) 
         "decision": decision.decision,
         "unmet": list(decision.unmet),
         "signals": len(draft.evidence),
-        "runs": len({each.run_id for each in of_failure}),
+        "runs": made.evidence.tally.showing(draft.fingerprints),
         "tasks": sorted({each.task_id for each in cited}),
         "evidence": [_place(made.evidence, each) for each in cited],
     }

@@ -60,3 +60,16 @@ def test_classes_count_runs_that_went_wrong_once_each():
     )
     codes = {"f1": "wrong_result", "f2": "wrong_result", "f3": "environment_fault"}
     assert tally.classes(codes) == {"wrong_result": 2, "environment_fault": 1, "unclassified": 1}
+
+
+def test_runs_that_show_a_failure_are_all_counted_also_those_that_came_through():
+    tally = counted(
+        ("failure", None, "f1", "f2"), ("success", None, "f1"), ("failure", None, "f3"), ("success", None)
+    )
+    assert [tally.showing(each) for each in ({"f1"}, {"f1", "f2"}, {"f1", "f3"}, {"f4"}, ())] == [
+        2,
+        2,
+        3,
+        0,
+        0,
+    ]

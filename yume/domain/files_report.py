@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 PLACES_SHOWN: Final = 6  # of a lesson's evidence
 UNREAD_SHOWN: Final = 20
+WAITING_SHOWN: Final = 20  # of the lessons that nobody would have approved
+WORD_LIMIT: Final = 120  # of an id or a path
+_MARKUP: Final = re.compile(r"[\\`*<|]|(?<=\])\(")
 
 Facts = Mapping[str, Any]
 
@@ -72,11 +76,16 @@ def _classes(report: Facts) -> list[str]:
 
 
 def _lessons(lessons: Sequence[Facts]) -> list[str]:
-    shown = [line for each in lessons for line in _lesson(each)]
+    ranked = sorted(lessons, key=lambda each: -each["runs"])
+    approved = [each for each in ranked if each["decision"] == "approve"]
+    waiting = [each for each in ranked if each["decision"] != "approve"]
+    more = len(waiting) - WAITING_SHOWN
+    shown = [line for each in (*approved, *waiting[:WAITING_SHOWN]) for line in _lesson(each)]
     return [
         "## Lessons",
         "",
         *(shown or ["None: no failure shows what would have kept it from happening."]),
+        *([f"- and {more} more that were seen in fewer runs; `--json` lists all"] if more > 0 else []),
         "",
     ]
 
@@ -88,8 +97,8 @@ def _lesson(lesson: Facts) -> list[str]:
     more = len(places) - PLACES_SHOWN
     head = f"- **{words[lesson['decision']]}** ({lesson['category']}, trust {lesson['trust']}, "
     return [
-        f"{head}seen in {lesson['runs']} runs): {lesson['rule']}",
-        *(f"  - unmet: {reason}" for reason in lesson["unmet"]),
+        f"{head}seen in {_runs_of(lesson)}): {_in_line(lesson['rule'])}",
+        *(f"  - unmet: {_in_line(reason)}" for reason in lesson["unmet"]),
         *(f"  - from {each}" for each in places[:PLACES_SHOWN]),
         *([f"  - and {more} more"] if more > 0 else []),
     ]
@@ -107,6 +116,17 @@ def _unread(unread: Facts) -> list[str]:
     ]
 
 
+def _runs_of(lesson: Facts) -> str:
+    return f"{lesson['runs']} run{'s' * (lesson['runs'] != 1)}"
+
+
 def _plain(text: str) -> str:
-    """Keep a text from outside in one line and one cell."""
-    return " ".join(text.split()).replace("|", "\\|")
+    """Keep a name from outside in one cell: short, and as written, whatever Markdown would make of it."""
+    short = text if len(text) <= WORD_LIMIT else f"{text[: WORD_LIMIT - 1]}…"
+    return _MARKUP.sub(r"\\\g<0>", " ".join(short.split()))
+
+
+def _in_line(text: str) -> str:
+    """Keep a sentence in its line: its code spans stay, and nothing in it becomes a link or a tag."""
+    spans = " ".join(text.split()).split("`")
+    return "`".join(each if place % 2 else _MARKUP.sub(r"\\\g<0>", each) for place, each in enumerate(spans))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final, get_args
@@ -18,13 +18,13 @@ _WENT_WRONG: Final = ("failure", "infrastructure")
 
 @dataclass(slots=True)
 class Tally:
-    """What is known of the runs so far; `marks` are the fingerprints that runs which went wrong show."""
+    """What is known of the runs so far; `marks` are the fingerprints a run shows, and if it went wrong."""
 
     runs: int = 0
     outcomes: Counter[Outcome] = field(default_factory=Counter)
     by_version: defaultdict[str, Counter[Outcome]] = field(default_factory=lambda: defaultdict(Counter))
     since: dict[str, datetime] = field(default_factory=dict)
-    marks: Counter[frozenset[str]] = field(default_factory=Counter)
+    marks: Counter[tuple[frozenset[str], bool]] = field(default_factory=Counter)
 
     def add(self, outcome: Outcome, version: str | None, marks: Iterable[str], *, at: datetime) -> None:
         """Count one run, which ended at `at`."""
@@ -33,8 +33,7 @@ class Tally:
         name = version or NO_VERSION
         self.by_version[name][outcome] += 1
         self.since[name] = min(at, self.since.get(name, at))
-        if outcome in _WENT_WRONG:
-            self.marks[frozenset(marks)] += 1
+        self.marks[frozenset(marks), outcome in _WENT_WRONG] += 1
 
     def outcome_counts(self) -> dict[str, int]:
         """Return how many runs ended in each way, those that none did included."""
@@ -47,10 +46,16 @@ class Tally:
         or that left none, counts as unclassified.
         """
         counted: Counter[str] = Counter()
-        for marks, runs in self.marks.items():
+        for (marks, went_wrong), runs in self.marks.items():
+            if not went_wrong:
+                continue
             for code in {codes.get(mark, UNCLASSIFIED) for mark in marks} or {UNCLASSIFIED}:
                 counted[code] += runs
         return dict(sorted(counted.items(), key=lambda item: (-item[1], item[0])))
+
+    def showing(self, marks: Collection[str]) -> int:
+        """Return how many runs show a failure of these fingerprints, those that came through included."""
+        return sum(runs for (shown, _), runs in self.marks.items() if not shown.isdisjoint(marks))
 
     def versions(self) -> list[dict[str, Any]]:
         """Return each version's failure rate among the runs that succeeded or failed, the oldest first."""

@@ -89,6 +89,37 @@ def test_without_a_way_out_there_is_a_warning():
     assert made["rule"].startswith("Earlier attempts failed where the check says")
 
 
+@pytest.mark.parametrize(
+    "said",
+    [
+        "fail",
+        "FAILED",
+        "failed 12 tests",
+        "assert 3 in 7",
+        "AssertionError: assert False",
+        "测试失败",
+        "1 failed.",
+    ],
+)
+def test_a_symptom_that_names_nothing_gives_no_warning_but_a_remedy_all_the_same(said):
+    checks = [signal(number, "verifier", "verifier", number, said) for number in (1, 2)]
+    assert drafted(*checks) == []
+    (made,) = drafted(*checks, *WAYS)
+    assert made["advice"] == "remedy"
+
+
+@pytest.mark.parametrize("said", ["failed test_alpha", "assert 'x' in out.csv", "sum is wrong", "缺少文件"])
+def test_a_symptom_that_names_something_gives_a_warning(said):
+    (made,) = drafted(*(signal(number, "verifier", "verifier", number, said) for number in (1, 2)))
+    assert made["advice"] == "warning"
+
+
+def test_the_exit_code_of_any_error_gives_no_warning_and_another_one_does():
+    assert drafted(signal(1, "exit_code", "exit_code", 1, "1")) == []
+    (made,) = drafted(signal(1, "exit_code", "exit_code", 1, "137"))
+    assert "exit code 137" in made["rule"]
+
+
 def test_without_a_signal_of_the_platform_nothing_is_drafted():
     assert drafted(*WAYS, ANSWER) == []
 

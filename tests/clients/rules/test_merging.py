@@ -52,6 +52,31 @@ def test_a_warning_does_not_outlive_a_remedy():
     assert operations({"drafts": drafts, "lessons": []})[0]["text"] == 2
 
 
+def warning(number, said):
+    rule = f'Earlier attempts failed where the check says "{said}"; check for that before you finish.'
+    return item(number, rule, advice="warning", symptom=f'the check says "{said}"')
+
+
+def test_warnings_of_different_failures_stay_apart_however_alike_their_sentences():
+    a, b, again = (
+        warning(1, "failed test_alpha"),
+        warning(2, "failed test_beta"),
+        warning(3, "Failed test_alpha"),
+    )
+    assert merged([a, b, again]) == [("merge", [1, 3], []), ("add", [2], [])]
+    approved = {name: value for name, value in warning(1, "failed test_alpha").items() if name != "advice"}
+    assert merged([b], [approved]) == [("add", [2], [])]
+    assert merged([again], [approved]) == [("duplicate", [3], [1])]
+
+
+def test_a_warning_merges_with_a_remedy_for_its_symptom_alone():
+    remedy = item(1, 'When the check says "failed test_alpha", use `sort -n`.')
+    remedy |= {"symptom": 'the check says "failed test_alpha"', "fingerprints": ["f"]}
+    near = {"rule": remedy["rule"], "fingerprints": ["f"]}
+    assert merged([remedy, warning(2, "failed test_alpha") | near]) == [("merge", [1, 2], [])]
+    assert merged([remedy, warning(2, "failed test_beta") | near]) == [("add", [1], []), ("add", [2], [])]
+
+
 def test_rules_that_are_only_near_need_a_class_or_a_failure_in_common():
     assert merged([item(1, NEAR)], [item(1, RULE, category="x", fingerprints=["g"])]) == [("add", [1], [])]
     assert merged([item(1, NEAR)], [item(1, RULE, category="x")]) == [("duplicate", [1], [1])]

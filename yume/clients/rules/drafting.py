@@ -8,7 +8,7 @@ from functools import reduce
 from typing import Any, Final
 
 from yume.clients.rules.commands import OPEN, Skeleton, common, open_up, skeleton
-from yume.clients.rules.table import SENTENCES
+from yume.clients.rules.table import EMPTY_WORDS, SENTENCES
 from yume.domain.lessons import RULE_LIMIT
 
 Signal = Mapping[str, Any]
@@ -20,18 +20,20 @@ FIXED_WORDS: Final = 2  # a command that prescribes fewer says too little
 
 PLATFORM_CITED: Final = 2
 WAYS_CITED: Final = 2
+ANY_ERROR: Final = "1"  # the exit code of whatever has no better one
 QUOTE_LIMIT: Final = 160
 COMMAND_LIMIT: Final = 150
 ANSWER_LIMIT: Final = 170
 SYMPTOM_LIMITS: Final = (110, 60, 25)
 
 _TELLING: Final = ("verifier", "platform_reason", "exit_code")
+_NAME: Final = re.compile(r"[^\W\d_][\w-]*|\d+")
 _END_SIGNS: Final = " .!?;\u3002\uff01\uff1f\uff1b"
 _SENTENCE_END: Final = re.compile(r"\s*(?:(?<!e\.g)(?<!i\.e)[.!?](?=\s+\S)|[\u3002\uff01\uff1f](?=\s*\S))\s*")
 
 
 def lessons(body: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Draft one lesson for each item that has a signal of the platform's own."""
+    """Draft one lesson for each item that has a signal of the platform's own and something to say."""
     sentences = SENTENCES.get(body["language"].partition("-")[0], SENTENCES["en"])
     drafted = (_lesson(item, sentences) for item in body["items"])
     return [each for each in drafted if each is not None]
@@ -80,7 +82,12 @@ def _from_commands(item: Mapping[str, Any], shared: Skeleton, sentences: Mapping
     return _made(item, "remedy", fill, ways=ways, sentences=sentences, confidence=confidence)
 
 
-def _warning(item: Mapping[str, Any], sentences: Mapping[str, str]) -> dict[str, Any]:
+def _warning(item: Mapping[str, Any], sentences: Mapping[str, str]) -> dict[str, Any] | None:
+    """Warn of a symptom by which it can be known again: without a way out there is nothing else to say."""
+    source, words = _symptom(item["signals"])
+    named = {word.casefold() for word in _NAME.findall(words)} - EMPTY_WORDS
+    if not named or (source == "exit_code" and words == ANY_ERROR):
+        return None
     return _made(item, "warning", {}, ways=[], sentences=sentences, confidence=UNSURE)
 
 

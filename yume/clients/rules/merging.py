@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from yume.clients.rules.commands import OPEN
 from yume.domain.likeness import alike
 from yume.domain.signals import TRUST
 
@@ -56,10 +57,26 @@ def _first_alike(draft: Item, others: Sequence[Item]) -> Item | None:
 
 
 def _same(left: Item, right: Item) -> bool:
+    if not _warn_of_the_same(left, right):
+        return False
     same_failure = bool(set(left["fingerprints"]) & set(right["fingerprints"]))
     if same_failure and (_names_the_command_of(left, right) or _names_the_command_of(right, left)):
         return True
     return alike(_text(left), _text(right), related=same_failure or left["category"] == right["category"])
+
+
+def _warn_of_the_same(left: Item, right: Item) -> bool:
+    """Compare what warnings warn of, which the sentence around it hides; what is no warning passes.
+
+    An approved lesson does not say what it advises: it is taken for what it is compared with.
+    """
+    advices = {each["advice"] for each in (left, right) if "advice" in each}
+    if "warning" not in advices:
+        return True
+    ours, theirs = (each["symptom"].casefold().replace(OPEN, " ").split() for each in (left, right))
+    if advices == {"warning"}:
+        return bool(ours == theirs)
+    return set(ours) <= set(theirs) or set(theirs) <= set(ours)
 
 
 def _names_the_command_of(item: Item, other: Item) -> bool:

@@ -32,3 +32,4 @@ def _class_rule(row: Mapping[str, Any]) -> ClassRule:
 _TABLE: Final = _read()
 CLASS_RULES: Final = tuple(_class_rule(row) for row in _TABLE["class"])
 SENTENCES: Final[Mapping[str, Mapping[str, str]]] = _TABLE["sentences"]
+EMPTY_WORDS: Final = frozenset(_TABLE["symptom"]["empty"])
