@@ -13,9 +13,8 @@ from ijson.common import ObjectBuilder
 
 from yume.domain.reading import FIRST_YEAR, LAST_YEAR
 from yume.importers.records import Json, Unread
-from yume.importers.streams import Bounded, File
+from yume.importers.streams import BROKEN, Bounded, File, rest_unread
 
-BROKEN: Final = (ijson.JSONError, ValueError, RecursionError)
 FIELD_VALUES: Final = 100_000  # of one field of the top; a larger one is left out
 _STARTS: Final = frozenset({"start_map", "start_array"})
 _ENDS: Final = frozenset({"end_map", "end_array"})
@@ -47,12 +46,6 @@ def items(file: File, prefix: str) -> Iterator[tuple[int, Any] | Unread]:
                 yield number, item
         except BROKEN as error:
             yield rest_unread(file, number, error)
-
-
-def rest_unread(file: File, number: int, error: Exception) -> Unread:
-    """Say that a document breaks off behind so many of its items."""
-    why = " ".join(str(error).split())[:200]
-    return Unread(f"{file.name} after item {number}", f"the rest cannot be read: {why}")
 
 
 def zoned(time: Any) -> str | None:

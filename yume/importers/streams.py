@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
@@ -16,6 +14,7 @@ import ijson
 from yume.errors import PermanentError
 from yume.importers.records import Imported, Json, NotOfFormatError, Piece, Unread
 
+BROKEN: Final = (ijson.JSONError, ValueError, RecursionError)  # of a document that cannot be read on
 PIECE_BYTES: Final = 32 << 20  # the longest line, and the longest item of a JSON document
 _CHUNK: Final = 1 << 16
 _SHOWN: Final = 60
@@ -73,18 +72,14 @@ def members(file: File, prefix: str) -> Iterator[tuple[str, Any] | Unread]:
                 bounded.taken = 0
                 number += 1
                 yield name, value
-        except _BROKEN as error:
-            yield _rest_unread(file, number, error)
+        except BROKEN as error:
+            yield rest_unread(file, number, error)
 
 
-def fields(file: File, names: Sequence[str]) -> Json:
-    """Take fields of a JSON document's top that may stand anywhere in it; what is broken has none."""
-    found: Json = {}
-    for name in names:
-        with file.path.open("rb") as stream, suppress(*_BROKEN):
-            for value in islice(ijson.items(stream, name, use_float=True), 1):
-                found[name] = value
-    return found
+def rest_unread(file: File, number: int, error: Exception) -> Unread:
+    """Say that a document breaks off behind so many of its items."""
+    why = " ".join(str(error).split())[:200]
+    return Unread(f"{file.name} after item {number}", f"the rest cannot be read: {why}")
 
 
 def table(path: Path, key: str) -> dict[str, Json]:
@@ -132,13 +127,8 @@ def _document(file: File, make: Make, prefix: str) -> Iterator[Piece]:
                 bounded.taken = 0
                 number += 1
                 yield _made(file, f"{file.name} item {number}", item, make)
-        except _BROKEN as error:
-            yield _rest_unread(file, number, error)
-
-
-def _rest_unread(file: File, number: int, error: Exception) -> Unread:
-    why = " ".join(str(error).split())[:200]
-    return Unread(f"{file.name} after item {number}", f"the rest cannot be read: {why}")
+        except BROKEN as error:
+            yield rest_unread(file, number, error)
 
 
 def _made(file: File, place: str, value: object, make: Make) -> Piece:
@@ -152,9 +142,6 @@ def _made(file: File, place: str, value: object, make: Make) -> Piece:
 
 class TooLongError(ValueError):
     """A JSON document in which no item ends for PIECE_BYTES."""
-
-
-_BROKEN: Final = (ijson.JSONError, ValueError, RecursionError)
 
 
 class Bounded:

@@ -10,7 +10,6 @@ from typing import Any, Final
 
 import ijson
 
-from yume.importers.documents import BROKEN, rest_unread
 from yume.importers.records import (
     Imported,
     Json,
@@ -24,7 +23,7 @@ from yume.importers.records import (
     verdict,
     without,
 )
-from yume.importers.streams import File, files, is_document, json_pieces, members
+from yume.importers.streams import BROKEN, File, files, is_document, json_pieces, members, rest_unread
 
 NAMES: Final = ("swe-bench", "swe-bench-pro")
 ABOUT: Final = "SWE-bench: verdicts.jsonl, eval_results.json, a run's report or report.json of an instance"
