@@ -5,13 +5,14 @@ The first of these that speaks decides:
 1. The CI system's closing word: "Finished: SUCCESS" (Jenkins), "Job succeeded" (GitLab), "Done. Your build
    exited with 0." (Travis). It stands among the last lines, and the last such word counts.
 2. GitHub's runner (ci_github.py), wherever in the log it speaks; within its logs the closing words of another
-   system are a tool's. It never says that a job succeeded, and an error that may have been forgiven, because
-   a step began after it, leaves the end open.
+   system are a tool's. It never says that a job succeeded, and an error that need not have failed the job
+   leaves the end open.
 3. The last line in which a tool says how it ended: Maven, Gradle, Ant, make, npm, pytest, or an exit code as
    the very last line. Where one of GitHub's steps began after it, it says nothing. A failure counts with a
    few dozen lines of talk behind it; a success only where nothing follows but the tool's own closing words
    and the runner's tidying. Where GitHub's runner came to its end without an error, no tool's failure counts
-   (`make || true` passes); where a log holds several jobs, no tool's success does.
+   (`make || true` passes). Where a log holds several jobs, or a CI system opened it and did not close it, so
+   that it was cut off, no tool's success counts.
 
 What none of them says is unknown.
 """
@@ -32,8 +33,14 @@ BROKE: Final = "infrastructure failure: the runner could not do the job"
 SHUT_DOWN: Final = "the runner was shut down"
 LOST: Final = "lost communication with the runner"
 
+_OPENING_LINES: Final = 100  # the first ones, in which a CI system opens its log
+_OPENING: Final = re.compile(
+    r"^(?:Started by |Running as SYSTEM$|\[Pipeline\] Start of Pipeline"
+    r"|Running with gitlab-runner |travis_fold:start)"
+)
 _CLOSING_LINES: Final = 20  # the last ones that are not blank, in which a CI system closes its log
 _TALKING_LINES: Final = 60  # that a tool may say after its failure: Maven explains itself at length
+_LINE_CHARS: Final = 4_000  # of a line that are looked at
 _COLUMNS: Final = re.compile(r"^[^\t]{1,300}\t[^\t]{1,300}\t\ufeff?(?=\d{4}-\d\d-\d\dT)")  # gh run view --log
 _STAMP: Final = re.compile(
     r"^\[?(\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d)(?:([.,]\d{1,6})\d*)?(Z|[+-]\d\d:?\d\d)?\]?(?:\s|$)"
@@ -70,6 +77,11 @@ def word(pattern: str, status: str, reason: str | None = None) -> Word:
     return re.compile(pattern), Ending(status, reason)
 
 
+_PYTEST: Final = (  # its last line
+    r"^(?:=+ )?(?=.*\b\d+ {}\b)\d+ \w+(?: \w+)?(?:, \d+ \w+(?: \w+)?)* "
+    r"in \d+(?:\.\d+)?s(?: \(\d+:\d\d:\d\d\))?(?: =+)?$"
+)
+
 CLOSING: Final = (
     word(r"^Finished: SUCCESS$", SUCCEEDED),
     word(r"^Finished: (?:FAILURE|UNSTABLE)$", FAILED),
@@ -94,17 +106,16 @@ TOOLS: Final = (
     word(r"^BUILD SUCCESSFUL(?: in \d.{0,40})?$", SUCCEEDED),
     word(r"^(?:g|nt|mingw32-)?make: \*\*\* .*(?:\bError -?\d+|Stop\.)", FAILED),
     word(r"^npm (?:ERR!|error)(?: |$)", FAILED),
-    word(
-        r"^(?:=+ )?(?=[^=]*\b\d+ (?:failed|errors?)\b)\d+ [^=]* in \d[\d.]*s\b[^=]*(?: =+)?$", FAILED
-    ),  # pytest
-    word(r"^(?:=+ )?(?=[^=]*\b\d+ passed\b)\d+ [^=]* in \d[\d.]*s\b[^=]*(?: =+)?$", SUCCEEDED),
+    word(_PYTEST.format(r"(?:failed|errors?)"), FAILED),
+    word(_PYTEST.format("passed"), SUCCEEDED),
 )
 # After pytest's summary of tests that passed it fails all the same.
 _SPOILT: Final = re.compile(r"^!{3,} |^(?:FAIL Required test coverage|ERROR: Coverage failure)")
 _SPOILING_LINES: Final = 10
 # What Maven, Gradle and Ant say after their success.
 _AFTERWARDS: Final = re.compile(
-    r"^\[(?:INFO|WARNING)\]|^\d+ actionable tasks?: |^Total time: |^Configuration cache entry |^[-=]+$"
+    r"^\[INFO\](?: -+| Total time: .*| Finished at: .*| Final Memory: .*)?$|^\[WARNING\]"
+    r"|^\d+ actionable tasks?: |^Total time: |^Configuration cache entry |^[-=]+$"
 )
 _EXIT_CODE: Final = re.compile(
     r"^(?:\+ exit |exit ?(?:code|status)(?: ?[:=] ?| )|"
@@ -118,7 +129,7 @@ _EXIT_CODE: Final = re.compile(
 
 def plain(raw: str) -> Line:
     """Take a line's colours, its time and the columns of `gh run view --log` away."""
-    text, job, at = clean(raw).lstrip("\ufeff"), "", None
+    text, job, at = clean(raw[:_LINE_CHARS]).lstrip("\ufeff"), "", None
     if columns := _COLUMNS.match(text):
         job, text = text.partition("\t")[0], text[columns.end() :]
     if stamp := _STAMP.match(text):
@@ -127,6 +138,12 @@ def plain(raw: str) -> Line:
     elif clock := _CLOCK.match(text):
         text = text[clock.end() :]
     return Line(clean(text).strip(), at, job)
+
+
+def opened(text: str) -> bool:
+    """Tell from a log's start whether a CI system opened it that closes its logs with a word."""
+    start = text[: _OPENING_LINES * 200].splitlines()[:_OPENING_LINES]
+    return any(_OPENING.match(plain(line).text) for line in start)
 
 
 def closed(texts: list[str]) -> Said | None:

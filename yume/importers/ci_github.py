@@ -2,8 +2,8 @@
 
 "Cleaning up orphan processes" ends the logs of jobs that failed too, and of those that failed without a word
 (a step in a container), so it proves nothing. An error is a failure if no step began after it. If one did,
-the job may have been told to go on after errors: its end is open. `gh run view --log` puts several jobs in
-one log: one that failed fails them all.
+the job may have been told to go on after errors: its end is open. So it is after an error that only marks a
+place in a file. `gh run view --log` puts several jobs in one log: one that failed fails them all.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from yume.importers.ci_endings import (
 from yume.importers.records import FAILED
 
 _JOBS: Final = 1_000  # told apart in one log
-_LINE_SHOWN: Final = 2_000  # bytes of a line that are looked at
+_LINE_SHOWN: Final = 4_000  # bytes of a line that are looked at
 _WORDS: Final = re.compile(
     rb"##\[(?:error\]|group\]Run )|Cleaning up orphan processes|Current runner version:"
 )
@@ -40,12 +40,14 @@ _ERRORS: Final = (
     word(r"^##\[error\]The operation was canceled\.$", CANCELLED),
     word(r"^##\[error\]", FAILED),
 )
+# A place in a file: marked in a tool's output, whether or not the tool then failed.
+_MARKED: Final = re.compile(r"^##\[error\]\s*\S+?(?::\d+(?::\d+)?|\(\d+(?:,\d+)?\)):? ")
 _STEP_FAILED: Final = len(_ERRORS) - 1
 
 
 @dataclass(slots=True)
 class Job:
-    """A job: its first error of each kind, and whether an earlier step had one."""
+    """A job: its first error of each kind, and whether one was seen that may not have failed it."""
 
     errors: dict[int, Said] = field(default_factory=dict)
     is_open: bool = False
@@ -54,6 +56,9 @@ class Job:
         """Take a line that may be the runner's."""
         if text.startswith("##[group]Run "):
             self.is_open |= self.errors.pop(_STEP_FAILED, None) is not None
+        elif _MARKED.match(text):
+            self.is_open = True
+            return
         for rank, (pattern, ending) in enumerate(_ERRORS):
             if pattern.match(text):
                 self.errors.setdefault(rank, (ending, text))
@@ -96,8 +101,13 @@ class Runner:
         return _worst(ended for job in self.jobs.values() if (ended := job.ended))
 
     @property
+    def is_cut_off(self) -> bool:
+        """Tell whether its last line is missing."""
+        return self.is_here and not self.is_done
+
+    @property
     def is_open(self) -> bool:
-        """Tell whether an error was seen that may have been forgiven."""
+        """Tell whether an error was seen that may not have failed its job."""
         return any(job.is_open for job in self.jobs.values())
 
 

@@ -9,7 +9,7 @@ from typing import Final
 
 from yume.domain.text import raw_lines
 from yume.errors import PermanentError
-from yume.importers.ci_endings import ENDED, Ending, Line, Said, closed, plain, told
+from yume.importers.ci_endings import ENDED, Ending, Line, Said, closed, opened, plain, told
 from yume.importers.ci_github import Runner
 from yume.importers.ci_text import Text, kept
 from yume.importers.documents import zoned
@@ -58,7 +58,7 @@ def _logs(root: Path) -> list[File]:
 def _record(file: File, text: Text, runner: Runner, series: str) -> Json:
     parts = text.parts()
     last = [plain(line) for line in raw_lines(parts[-1][1])[-_JUDGED_LINES:]]
-    ended, said = _ended(last, runner) or _named(file) or (Ending(ENDED), None)
+    ended, said = _ended(last, runner, cut_off=opened(parts[0][1])) or _named(file) or (Ending(ENDED), None)
     task = {
         "id": _task_name(file),
         "series_id": series,
@@ -78,16 +78,19 @@ def _record(file: File, text: Text, runner: Runner, series: str) -> Json:
     return record(task, run, source=source, events=events, finished=file.modified)
 
 
-def _ended(last: list[Line], runner: Runner) -> Said | None:
-    """Say how a log ended by its own words, in the order that ci_endings.py gives."""
+def _ended(last: list[Line], runner: Runner, *, cut_off: bool) -> Said | None:
+    """Say how a log ended by its own words, in the order that ci_endings.py gives.
+
+    It is `cut_off` if no closing word is found in it.
+    """
     texts = [line.text for line in last if line.text]
     if not runner.is_here and (word := closed(texts)):
         return word
     if runner.said or runner.is_open:
         return runner.said
     word = told(texts)
-    if word is None or word[0].status == SUCCEEDED:
-        return word if len(runner.jobs) <= 1 else None
+    if word and word[0].status == SUCCEEDED:
+        return None if cut_off or runner.is_cut_off or len(runner.jobs) > 1 else word
     return None if runner.is_done else word
 
 
