@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from yume.domain.runs import Capabilities, judge
-from yume.importers import junit
+from yume.importers import junit_reader
 from yume.importers.formats import checked, named
 from yume.importers.records import Unread
 
@@ -159,10 +159,10 @@ def test_elements_that_never_end_are_refused(cases):
 
 
 def test_a_long_text_is_cut_and_says_so(cases):
-    ((_, record),) = cases(case(f"<failure>{'x' * (junit.TEXT_CHARS + 500)}</failure>"))
+    ((_, record),) = cases(case(f"<failure>{'x' * (junit_reader.TEXT_CHARS + 500)}</failure>"))
     output = record.attempts[0].verdict_details["output"]
     assert output.endswith("\n(500 more characters)")
-    assert len(output) < junit.TEXT_CHARS + 100
+    assert len(output) < junit_reader.TEXT_CHARS + 100
 
 
 def test_a_case_inside_a_case_is_no_run_of_its_own(cases):
@@ -200,3 +200,114 @@ def test_an_unknown_encoding_is_said_and_the_import_goes_on(tmp_path):
     pieces = list(checked(named("junit"), tmp_path, series="s"))
     assert sum(isinstance(piece, Unread) for piece in pieces) == 1
     assert sum(not isinstance(piece, Unread) for piece in pieces) == 1
+
+
+@pytest.mark.parametrize("said", ["token expired", "429 Too many requests", "quota exceeded for user 7"])
+def test_an_error_of_what_is_tested_is_a_failure_whatever_it_says(cases, said):
+    ((_, record),) = cases(case(f'<error message="{said}" type="ApiError">at Api.call</error>'))
+    assert outcome(record) == "failure"
+    assert record.attempts[0].failure_reason is None
+    assert record.attempts[0].verdict_details["message"] == said
+
+
+@pytest.mark.parametrize("message", ["collection failure", "failed on setup with &quot;ValueError&quot;"])
+def test_an_error_before_the_test_is_a_failure_unless_the_surroundings_are_plainly_to_blame(cases, message):
+    ((_, record),) = cases(case(f'<error message="{message}">E   SyntaxError</error>'))
+    assert outcome(record) == "failure"
+    ((_, record),) = cases(case(f'<error message="{message}">E   No space left on device</error>'))
+    assert outcome(record) == "infrastructure"
+
+
+@pytest.mark.parametrize(
+    ("message", "expected"),
+    [
+        ("test_b depends on test_a", "infrastructure"),
+        ("Method pay() depends on not successfully finished methods", "infrastructure"),
+        ("dependency login failed", "infrastructure"),
+        ("depends on the platform", "cancelled"),
+        ("platform-dependent", "cancelled"),
+        ("needs the optional dependency lxml", "cancelled"),
+    ],
+)
+def test_only_a_case_that_waited_for_another_is_blocked(cases, message, expected):
+    ((_, record),) = cases(case(f'<skipped message="{message}"/>'))
+    assert outcome(record) == expected
+
+
+@pytest.mark.parametrize("year", ["0001", "1969", "3000", "9999"])
+def test_a_time_that_cannot_be_is_left_out_and_the_run_stays(cases, year):
+    ((imported, _),) = cases(case().replace("name='s'", f"name='s' timestamp='{year}-12-31T23:59:59+00:00'"))
+    assert imported.record["task"]["finished_at_from"] == "file"
+
+
+def test_a_suites_time_is_its_beginning(cases):
+    body = case().replace("name='s'", "name='s' timestamp='2026-01-02T03:04:05+08:00' time='1,060.5'")
+    ((imported, _),) = cases(body)
+    assert imported.record["task"]["finished_at"] == "2026-01-02T03:21:45.500000+08:00"
+
+
+def test_tests_of_one_name_in_different_suites_or_files_are_different_tasks(cases):
+    inner = "<testcase classname='t' name='n'/>"
+    suites = "".join(f"<testsuite name='{each}'>{inner}</testsuite>" for each in ("adds", "divides"))
+    pieces = cases(f"<testsuites><testsuite name='sums'>{suites}{inner}</testsuite></testsuites>")
+    assert [record.task.id for _, record in pieces] == ["adds::t::n", "divides::t::n", "t::n"]
+    files = "".join(f"<testcase classname='t' name='n' file='{each}.js'/>" for each in ("a", "b"))
+    pieces = cases(f"<testsuite>{files}</testsuite>")
+    assert [record.task.id for _, record in pieces] == ["a.js::t::n", "b.js::t::n"]
+    ((_, record),) = cases(
+        "<testsuite><testcase classname='tests.test_a' name='n' file='tests/test_a.py'/></testsuite>"
+    )
+    assert record.task.id == "tests.test_a::n"
+
+
+def test_every_failure_of_a_case_is_kept(cases):
+    ((_, record),) = cases(case('<failure message="a">at A</failure><error message="b">at B</error>'))
+    assert len(record.attempts) == 1
+    assert record.attempts[0].verdict_details == {"message": "a", "output": "at A\n\nb\nat B"}
+
+
+def test_properties_and_elements_that_nobody_knows_are_kept(cases):
+    inner = "<properties><property name='seed' value='7'/></properties><note>by hand</note>"
+    body = case(inner).replace(
+        "<testcase", "<properties><property name='os' value='x'/></properties><testcase"
+    )
+    ((imported, _),) = cases(body)
+    source = imported.record["source"]
+    assert (source["properties"], source["suite_properties"]) == ({"seed": "7"}, {"os": "x"})
+    assert source["other"] == [{"tag": "note", "text": "by hand"}]
+
+
+@pytest.mark.parametrize("encoding", ["GBK", "gb18030", "Shift_JIS", "utf-16"])
+def test_a_report_in_an_encoding_of_its_own_is_read(cases, encoding):
+    body = f'<?xml version="1.0" encoding="{encoding}"?>' + case('<failure message="中文"/>')
+    ((_, record),) = cases(body.encode(encoding))
+    assert record.attempts[0].verdict_details["message"] == "中文"
+
+
+def test_what_is_no_encoding_of_text_is_refused(cases):
+    (piece,) = cases(b'<?xml version="1.0" encoding="zlib"?><testsuite/>')
+    assert isinstance(piece, Unread)
+
+
+def test_a_case_of_many_parts_keeps_some_and_says_how_many_it_left_out(cases):
+    many = junit_reader.CASE_PARTS + 7
+    ((imported, _),) = cases(case("<system-out>x</system-out>" * many))
+    assert len(imported.record["events"]) == junit_reader.CASE_PARTS
+    assert imported.record["source"]["parts_left_out"] == 7
+
+
+def test_a_long_attribute_is_cut_and_one_without_end_is_refused(cases):
+    ((_, record),) = cases(case(f'<failure message="{"x" * (junit_reader.TEXT_CHARS + 9)}"/>'))
+    assert record.attempts[0].verdict_details["message"].endswith("x (9 more characters)")
+    for body in (
+        case(f'<failure message="{"x" * (9 << 20)}"/>'),
+        f"<testsuite><!--{'x' * (9 << 20)}--></testsuite>",
+    ):
+        (piece,) = cases(body)
+        assert "a tag or a comment is longer than 4 MiB" in piece.why
+
+
+def test_the_texts_of_a_case_have_one_bound(cases, monkeypatch):
+    monkeypatch.setattr(junit_reader, "CASE_CHARS", 10)
+    ((_, record),) = cases(case("<system-out>12345678</system-out>" * 2))
+    assert [each.text for each in record.events] == ["12345678", "12\n(6 more characters)"]
