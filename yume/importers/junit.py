@@ -1,8 +1,8 @@
 """JUnit XML, as pytest, Maven, node and many others write it: each test case is a run of the test.
 
 A case with a failure or an error has failed, wherever the error happened: also the code that a test loads or
-sets up with is what is tested. It is the surroundings' fault only where the report's words leave no doubt, such
-as a full disk. What a suite itself printed stands behind its cases and is not kept.
+sets up with is what is tested. It is the surroundings' fault only where the report leaves no doubt, such as a
+full disk. What a suite itself printed stands behind its cases and is not kept.
 """
 
 from __future__ import annotations
