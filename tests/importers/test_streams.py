@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from types import SimpleNamespace
 
 import pytest
 
@@ -114,3 +115,9 @@ def test_a_place_that_is_not_there_and_a_folder_without_files_are_named(tmp_path
         files(tmp_path / "none", "*.jsonl")
     with pytest.raises(PermanentError, match=r"no file named \*\.jsonl or \*\.json"):
         files(tmp_path, "*.jsonl", "*.json")
+
+
+@pytest.mark.parametrize(("seconds", "year"), [(-3e9, "1970"), (1.7e9, "2023"), (9e12, "2999")])
+def test_a_file_of_a_clock_gone_wrong_has_a_time_that_the_contract_takes(seconds, year):
+    path = SimpleNamespace(stat=lambda: SimpleNamespace(st_mtime=seconds))  # few file systems keep such times
+    assert File(path, "a.jsonl").modified.startswith(year)

@@ -11,6 +11,7 @@ from typing import Any, BinaryIO, Final
 
 import ijson
 
+from yume.domain.reading import LAST_YEAR
 from yume.errors import PermanentError
 from yume.importers.records import Imported, Json, NotOfFormatError, Piece, Unread
 
@@ -31,8 +32,9 @@ class File:
 
     @property
     def modified(self) -> str:
-        """When it was written, by RFC 3339."""
-        return datetime.fromtimestamp(self.path.stat().st_mtime, UTC).isoformat()
+        """When it was written, by RFC 3339; a clock beyond the contract's years is brought back to them."""
+        last = datetime(LAST_YEAR, 12, 31, tzinfo=UTC).timestamp()
+        return datetime.fromtimestamp(min(max(self.path.stat().st_mtime, 0), last), UTC).isoformat()
 
 
 def files(root: Path, *patterns: str) -> list[File]:

@@ -135,6 +135,7 @@ def test_a_file_that_is_no_pitfall_is_an_error_that_names_it(tmp_path, change, r
     with pytest.raises(PermanentError, match=re.escape(reason)) as raised:
         load(tmp_path)
     assert "wrong.toml" in str(raised.value)
+    assert "\n" not in str(raised.value)
 
 
 def test_a_folder_without_pitfalls_is_an_error(tmp_path):

@@ -125,7 +125,10 @@ def _read_all(folder: Path, shape: type[Shape], what: str) -> list[tuple[Path, S
 def _read(path: Path, shape: type[Shape], what: str) -> Shape:
     try:
         return shape.model_validate(tomllib.loads(path.read_text("utf-8")))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, ValidationError) as error:
+    except ValidationError as error:
+        faults = "; ".join(f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors())
+        raise PermanentError(f"{path}: not a {what}: {faults}") from error
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise PermanentError(f"{path}: not a {what}: {error}") from error
 
 
