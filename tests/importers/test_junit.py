@@ -311,3 +311,20 @@ def test_the_texts_of_a_case_have_one_bound(cases, monkeypatch):
     monkeypatch.setattr(junit_reader, "CASE_CHARS", 10)
     ((_, record),) = cases(case("<system-out>12345678</system-out>" * 2))
     assert [each.text for each in record.events] == ["12345678", "12\n(6 more characters)"]
+
+
+def test_attempts_of_a_case_have_ids_of_their_own(cases):
+    ((_, record),) = cases(
+        case('<failure message="a"/><rerunFailure message="b"/><rerunFailure message="c"/>')
+    )
+    assert len({attempt.id for attempt in record.attempts}) == 3
+    ((_, record),) = cases(case('<flakyError message="a"/><flakyError message="b"/>'))
+    assert len({attempt.id for attempt in record.attempts}) == 3
+
+
+def test_a_full_disk_is_seen_above_a_long_trace(cases):
+    trace = "at some.Frame.call(Frame.java:7)\n" * 60
+    ((_, record),) = cases(case(f'<error message="No space left on device">{trace}</error>'))
+    assert outcome(record) == "infrastructure"
+    ((_, record),) = cases(case(f'<error message="no such user">{trace}</error>'))
+    assert outcome(record) == "failure"

@@ -64,7 +64,7 @@ def _record(file: File, case: Case, series: str) -> Json:
     failed = [each for each in case.parts if each.tag in _FAILED]
     skipped = never is not None or case.attributes.get("status") in _NOT_RUN_STATUS
     attempts = _attempts(case, failed, never, skipped=skipped)
-    runs = [_attempt(f"{file.name}@{case.byte}", each) for each in attempts]
+    runs = [_attempt(f"{file.name}@{case.byte}", n, each) for n, each in enumerate(attempts, start=1)]
     suite = case.suites[-1] if case.suites else Suite({})
     task = {
         "id": _name(case) or f"{file.name} line {case.line}",
@@ -136,7 +136,8 @@ def _attempts(
         yield ()
 
 
-def _attempt(run_id: str, wrong: Sequence[Part] | str) -> Json:
+def _attempt(case_id: str, number: int, wrong: Sequence[Part] | str) -> Json:
+    run_id = case_id if number == 1 else f"{case_id}/{number}"
     if isinstance(wrong, str):
         return {"id": run_id, "verdict": None, "failure_reason": wrong}
     if not wrong:
@@ -145,7 +146,7 @@ def _attempt(run_id: str, wrong: Sequence[Part] | str) -> Json:
     output = [first.whole, *("\n".join([each.attributes.get("message", ""), each.whole]) for each in others)]
     details = {"message": first.attributes.get("message"), "output": "\n\n".join(output).strip()}
     return {
-        "id": f"{run_id}/{first.tag}",
+        "id": run_id,
         "verdict": "fail",
         "verdict_details": {name: text for name, text in details.items() if text},
     }
@@ -173,5 +174,5 @@ def _events(case: Case) -> list[Json]:
 
 
 def _printed(part: Part) -> str:
-    """Return what was printed; of an error both its message and its text, in which the fault may stand."""
-    return "\n".join(each for each in (part.attributes.get("message"), part.whole) if each)
+    """Return what was printed; of an error its message too, last, since a log is judged by its last lines."""
+    return "\n".join(each for each in (part.whole, part.attributes.get("message")) if each)
