@@ -301,6 +301,7 @@ def test_a_long_attribute_is_cut_and_one_without_end_is_refused(cases):
     assert record.attempts[0].verdict_details["message"].endswith("x (9 more characters)")
     for body in (
         case(f'<failure message="{"x" * (9 << 20)}"/>'),
+        case(f"<failure>said<!--{'x' * (9 << 20)}--></failure>"),
         f"<testsuite><!--{'x' * (9 << 20)}--></testsuite>",
     ):
         (piece,) = cases(body)

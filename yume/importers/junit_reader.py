@@ -110,7 +110,7 @@ class Reader:
         plain = self._decoder.decode(data, last).encode() if self._decoder else data
         self._fed += len(plain)
         self._parser.Parse(plain, last)
-        if self._fed - self._parser.CurrentByteIndex > TAG_BYTES and self._part is None:
+        if self._fed - self._parser.CurrentByteIndex > TAG_BYTES:
             raise RefusedError(f"a tag or a comment is longer than {TAG_BYTES >> 20} MiB")
 
     def _begin(self, data: bytes) -> None:
