@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pydantic import ValidationError
 
 
 class YumeError(Exception):
@@ -27,3 +31,8 @@ class StepTakenError(YumeError):
 
 class ParkedError(YumeError):
     """Only a person can say whether this dream goes on: it waits, and nothing is lost."""
+
+
+def faults(error: ValidationError) -> str:
+    """Say in one line which fields of a value are wrong, and how."""
+    return "; ".join(f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}" for fault in error.errors())

@@ -16,7 +16,7 @@ from faststream.message import StreamMessage
 from faststream.nats import JStream, NatsBroker, PullSub
 from pydantic import ValidationError
 
-from yume.errors import ParkedError, PermanentError, TransientError, YumeError
+from yume.errors import ParkedError, PermanentError, TransientError, YumeError, faults
 from yume.events import REASON_HEADER, REPLAY_HEADER, Data, Event, subject
 from yume.jetstream import JetStream
 
@@ -176,8 +176,7 @@ def check_subject(body: bytes, stood_on: str) -> None:
 def describe(error: Exception) -> str:
     """Say what went wrong in one line; a body that is no event names its fields, never its content."""
     if isinstance(error, ValidationError):
-        faults = "; ".join(f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}" for fault in error.errors())
-        return f"no event that is understood: {faults}"
+        return f"no event that is understood: {faults(error)}"
     if isinstance(error, YumeError):
         return f"{type(error).__name__}: {error}"
     # Nobody chose these words: they may quote a run's text, or a password in a URL.

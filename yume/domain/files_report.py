@@ -123,10 +123,14 @@ def _runs_of(lesson: Facts) -> str:
 def _plain(text: str) -> str:
     """Keep a name from outside in one cell: short, and as written, whatever Markdown would make of it."""
     short = text if len(text) <= WORD_LIMIT else f"{text[: WORD_LIMIT - 1]}…"
-    return _MARKUP.sub(r"\\\g<0>", " ".join(short.split()))
+    return _literal(" ".join(short.split()))
 
 
 def _in_line(text: str) -> str:
     """Keep a sentence in its line: its code spans stay, and nothing in it becomes a link or a tag."""
     spans = " ".join(text.split()).split("`")
-    return "`".join(each if place % 2 else _MARKUP.sub(r"\\\g<0>", each) for place, each in enumerate(spans))
+    return "`".join(each if place % 2 else _literal(each) for place, each in enumerate(spans))
+
+
+def _literal(text: str) -> str:
+    return _MARKUP.sub(r"\\\g<0>", text)

@@ -19,6 +19,7 @@ BROKEN: Final = (ijson.JSONError, ValueError, RecursionError)  # of a document t
 PIECE_BYTES: Final = 32 << 20  # the longest line, and the longest item of a JSON document
 _CHUNK: Final = 1 << 16
 _SHOWN: Final = 60
+_LAST_SECOND: Final = datetime(LAST_YEAR, 12, 31, tzinfo=UTC).timestamp()
 
 Make = Callable[["File", str, Json], Imported]
 
@@ -33,8 +34,7 @@ class File:
     @property
     def modified(self) -> str:
         """When it was written, by RFC 3339; a clock beyond the contract's years is brought back to them."""
-        last = datetime(LAST_YEAR, 12, 31, tzinfo=UTC).timestamp()
-        return datetime.fromtimestamp(min(max(self.path.stat().st_mtime, 0), last), UTC).isoformat()
+        return datetime.fromtimestamp(min(max(self.path.stat().st_mtime, 0), _LAST_SECOND), UTC).isoformat()
 
 
 def files(root: Path, *patterns: str) -> list[File]:

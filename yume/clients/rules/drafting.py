@@ -64,7 +64,8 @@ def _from_answer(
     followed = [each for each in item["signals"] if each["kind"] == "recovery" and each["task"] == task]
     fill = {"answer": _short(_one_sentence(answer["text"]), ANSWER_LIMIT)}
     ways = [answer, *followed[:1]]
-    return _made(item, "answer", fill, ways=ways, sentences=sentences, confidence=confidence)
+    symptom = _symptom(item["signals"])
+    return _made(item, "answer", fill, symptom, ways=ways, sentences=sentences, confidence=confidence)
 
 
 def _from_commands(item: Mapping[str, Any], shared: Skeleton, sentences: Mapping[str, str]) -> dict[str, Any]:
@@ -79,22 +80,25 @@ def _from_commands(item: Mapping[str, Any], shared: Skeleton, sentences: Mapping
     confidence = sure if seen >= WAYS_CITED and shared.fixed >= FIXED_WORDS else UNSURE
     fill = {"command": _short(str(shared), COMMAND_LIMIT)}
     ways = first_of_task[:WAYS_CITED]
-    return _made(item, "remedy", fill, ways=ways, sentences=sentences, confidence=confidence)
+    symptom = _symptom(item["signals"])
+    return _made(item, "remedy", fill, symptom, ways=ways, sentences=sentences, confidence=confidence)
 
 
 def _warning(item: Mapping[str, Any], sentences: Mapping[str, str]) -> dict[str, Any] | None:
     """Warn of a symptom by which it can be known again: without a way out there is nothing else to say."""
-    source, words = _symptom(item["signals"])
+    symptom = _symptom(item["signals"])
+    source, words = symptom
     named = {word.casefold() for word in _NAME.findall(words)} - EMPTY_WORDS
     if not named or (source == "exit_code" and words == ANY_ERROR):
         return None
-    return _made(item, "warning", {}, ways=[], sentences=sentences, confidence=UNSURE)
+    return _made(item, "warning", {}, symptom, ways=[], sentences=sentences, confidence=UNSURE)
 
 
 def _made(
     item: Mapping[str, Any],
     advice: str,
     fill: Mapping[str, str],
+    symptom: tuple[str, str],
     *,
     ways: Sequence[Signal],
     sentences: Mapping[str, str],
@@ -102,7 +106,6 @@ def _made(
 ) -> dict[str, Any]:
     """Put a lesson together; `ways` are the signals that show the way out."""
     cited = [*_platform_cited(item["signals"], [each["task"] for each in ways]), *ways]
-    symptom = _symptom(item["signals"])
     return {
         "item": item["item"],
         "symptom": _phrase(symptom, SYMPTOM_LIMITS[0], sentences),

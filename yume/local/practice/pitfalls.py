@@ -10,7 +10,7 @@ from typing import Annotated, Final, Self, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, model_validator
 
-from yume.errors import PermanentError
+from yume.errors import PermanentError, faults
 from yume.local.practice.dice import Dice
 
 OWN: Final = Path(__file__).parent / "pitfalls"
@@ -126,8 +126,7 @@ def _read(path: Path, shape: type[Shape], what: str) -> Shape:
     try:
         return shape.model_validate(tomllib.loads(path.read_text("utf-8")))
     except ValidationError as error:
-        faults = "; ".join(f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors())
-        raise PermanentError(f"{path}: not a {what}: {faults}") from error
+        raise PermanentError(f"{path}: not a {what}: {faults(error)}") from error
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise PermanentError(f"{path}: not a {what}: {error}") from error
 
