@@ -75,6 +75,30 @@ async def test_apply_creates_what_is_missing_and_then_finds_nothing_to_do(js):
     assert await js.apply(whole) == []
 
 
+@pytest.fixture
+def in_the_way(applied, nats_server):
+    """Keep the server from making the folder of the stream `fresh` once, as a deletion not yet done does."""
+    (streams,) = nats_server.folder.rglob("$G/streams")
+    (streams / "fresh").symlink_to(streams / "nowhere" / "fresh")
+
+
+def fresh():
+    config = topology().streams["lessons"] | {"name": "fresh", "subjects": ["fresh.>"]}
+    return dataclasses.replace(topology(), streams={"fresh": config}, consumers={})
+
+
+async def test_a_stream_whose_old_files_are_still_being_cleared_away_is_made_after_that(js, in_the_way):
+    assert await js.apply(fresh()) == ["created fresh"]
+
+
+async def test_a_stream_whose_files_cannot_be_made_is_named_with_where_the_cause_stands(
+    js, in_the_way, monkeypatch
+):
+    monkeypatch.setattr(jetstream, "_STORE_TRIES", 1)
+    with pytest.raises(TransientError, match=r"files of stream fresh in 1 tries.*own log names"):
+        await js.apply(fresh())
+
+
 async def test_apply_changes_a_live_setting_that_differs(applied):
     wanted = with_stream("tasks", max_age=86_400_000_000_000)
     assert await applied.apply(wanted) == ["updated tasks"]

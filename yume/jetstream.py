@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from base64 import b64decode
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Mapping
@@ -27,6 +28,9 @@ API_TIMEOUT_S: Final = 10.0
 PUBLISH_TIMEOUT_S: Final = 5.0
 _NOT_FOUND: Final = 404
 _NO_MESSAGE: Final = 10037
+_NO_STORE: Final = 10049
+_STORE_TRIES: Final = 20
+_STORE_WAIT_S: Final = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +127,7 @@ class JetStream:
         made = []
         for name, config in topology.streams.items():
             if await self._info(f"STREAM.INFO.{name}") is None:
-                await self._request(f"STREAM.CREATE.{name}", config)
+                await self._create_stream(name, config)
                 made.append(name)
         for name, consumer in topology.consumers.items():
             if await self._info(f"CONSUMER.INFO.{consumer.stream}.{name}") is None:
@@ -160,6 +164,24 @@ class JetStream:
         return [
             name for stream, name in consumers if await self._info(f"CONSUMER.INFO.{stream}.{name}") is None
         ]
+
+    async def _create_stream(self, name: str, config: Config) -> None:
+        """Create a stream, also while the server still clears away the files of one with the same name.
+
+        nats-server answers a deletion before it has removed the folder, and refuses a new stream until then.
+        """
+        for left in reversed(range(_STORE_TRIES)):
+            try:
+                await self._request(f"STREAM.CREATE.{name}", config)
+            except _NoStoreError as refused:
+                if not left:
+                    raise TransientError(
+                        f"JetStream could not make the files of stream {name} in {_STORE_TRIES} tries: "
+                        f"{refused}; is its disk full or read-only? The server's own log names the cause"
+                    ) from refused
+                await asyncio.sleep(_STORE_WAIT_S)
+            else:
+                return
 
     async def _put_consumer(self, name: str, consumer: Consumer, action: str) -> None:
         body = {"stream_name": consumer.stream, "config": consumer.config, "action": action}
@@ -219,9 +241,8 @@ class JetStream:
         if fault := answer.get("error"):
             if fault.get("code") == _NOT_FOUND:
                 raise _MissingError(what, fault.get("err_code"))
-            raise PermanentError(
-                f"JetStream refused {what}: {fault.get('description')} ({fault.get('err_code')})"
-            )
+            refused = f"JetStream refused {what}: {fault.get('description')} ({fault.get('err_code')})"
+            raise (_NoStoreError if fault.get("err_code") == _NO_STORE else PermanentError)(refused)
         return dict(answer)
 
 
@@ -231,6 +252,10 @@ class _MissingError(Exception):
     def __init__(self, what: str, err_code: int | None) -> None:
         super().__init__(what)
         self.err_code = err_code
+
+
+class _NoStoreError(PermanentError):
+    """The server could not make a stream's files."""
 
 
 def _no_stream(stream: str) -> PermanentError:
