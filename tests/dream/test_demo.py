@@ -87,6 +87,9 @@ def test_pitfalls_of_ones_own_are_set_and_a_planted_harm_shows_in_the_rates(fold
     assert max(later) > first + 0.3
     assert told["verdict"] == "regressed"
     assert HARMFUL.rule not in [lesson["rule"] for lesson in told["lessons"]]
+    assert told["planted"]["caught"] is True
+    assert told["planted"]["rolled_back"]
+    assert "The planted lesson stood in v" in out
 
 
 def test_a_folder_that_holds_no_pitfall_is_refused_before_anything_starts(folder):

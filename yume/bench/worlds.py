@@ -15,6 +15,7 @@ SIZE: Final = 40
 SHOCK: Final = 0.05
 SPREAD: Final = (1.2, 2.8)  # of tasks' own failure rates: a beta distribution with mean 0.3
 TASKS: Final = 10
+KINDS: Final = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +51,7 @@ class World:
     bad_trigger: bool = False
     outages: frozenset[int] = frozenset()
     tasks: str = ""  # "other": other tasks under the new version; "same": the same ones
+    first: int = 0  # the first batch there is: what came before read a version that was decided upon
 
     def draw(self, chance: Generator) -> list[Batch]:
         """Draw all batches of one history."""
@@ -58,6 +60,8 @@ class World:
         return [self._batch(number, chance) for number in range(REFERENCE + NEW)]
 
     def _batch(self, number: int, chance: Generator) -> Batch:
+        if number < self.first:
+            return []
         drawn = self._once(number, chance)
         if self.bad_trigger and number == REFERENCE - 1:
             rate = self.rates(number)["t1"][1]
@@ -106,7 +110,12 @@ def _template(number: int) -> Mapping[str, tuple[float, float]]:
     return {"t1": (1.0, 0.30)} if number < REFERENCE else {"t2": (1.0, 0.20)}
 
 
-NO_EFFECT: Final = "no effect"
+def _many_kinds(change: float) -> Rates:
+    old = {f"kind-{kind}": (1 / KINDS, 0.02 * kind) for kind in range(KINDS)}
+    new = {name: (share, rate + change) for name, (share, rate) in old.items()}
+    return lambda number: old if number < REFERENCE else new
+
+
 WORLDS: Final[Sequence[World]] = (
     World("a/a", "nothing changes, 30 % fail", _switch(0.3, 0.3)),
     World(
@@ -139,10 +148,17 @@ WORLDS: Final[Sequence[World]] = (
         tasks="same",
     ),
     World("batch shocks", "no effect, batches differ by 5 points", _switch(0.3, 0.3), shock=SHOCK),
+    World("thin reference", "no effect, 40 runs of 16 kinds before", _many_kinds(0.0), first=REFERENCE - 2),
     World("slow drift", "no effect, 10 points less over all batches", _drift(-0.10)),
     World("fast drift", "no effect, 20 points less over all batches", _drift(-0.20)),
     World("improvement 30-20", "30 to 20 %", _switch(0.3, 0.2)),
     World("improvement 30-15", "30 to 15 %", _switch(0.3, 0.15)),
     World("regression 20-30", "20 to 30 %", _switch(0.2, 0.3)),
     World("regression 20-40", "20 to 40 %", _switch(0.2, 0.4)),
+    World(
+        "thin regression",
+        "15 to 55 %, 40 runs of 16 kinds before",
+        _many_kinds(0.4),
+        first=REFERENCE - 2,
+    ),
 )

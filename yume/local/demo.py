@@ -20,7 +20,7 @@ from yume.acts.series import Change
 from yume.domain.dreams import Series
 from yume.errors import PermanentError
 from yume.events import TaskFinished, event
-from yume.ids import DreamId
+from yume.ids import DreamId, LessonId
 from yume.jetstream import JetStream
 from yume.local import planting, up
 from yume.local.practice import HARMFUL, OWN, Habits, Practice, load
@@ -78,13 +78,19 @@ async def run(plan: Plan, settings: Settings, *, folder: Path | None, as_json: b
         own = _own_settings(settings, home)
         with up.ground(own) as standing:
             async with _standing(plan, standing) as stage:
-                await _run_batches(plan, stage)
+                planted = await _run_batches(plan, stage)
                 summary = await summarise(stage.series, stage.resources)
+                fate = None
+                if planted is not None:
+                    fate = await planting.fate(planted, stage.series, stage.resources)
     print(f"\n{as_text(summary)}")
+    if fate is not None:
+        print(f"\n{fate.told()}")
     if folder is not None:
         print(f"\nLook around: YUME_DATA_DIR={folder} yume up, then yume lessons {PLATFORM} {SERIES}")
     if as_json:
-        print(json.dumps(summary.to_json(), ensure_ascii=False, default=str))
+        told = summary.to_json() | ({} if fate is None else {"planted": fate.to_json()})
+        print(json.dumps(told, ensure_ascii=False, default=str))
     return 0 if summary.trail is None or summary.trail.holds else 1
 
 
@@ -141,7 +147,9 @@ async def _tell(data: dict[str, Any], js: JetStream) -> None:
     await js.store(event("task.finished", task, key=key, at=task.finished_at))
 
 
-async def _run_batches(plan: Plan, stage: Stage) -> None:
+async def _run_batches(plan: Plan, stage: Stage) -> LessonId | None:
+    """Run them all; return the harmful lesson if one was planted on the way."""
+    planted = None
     for number in range(1, plan.batches + 1):
         if number == plan.report_only + 1:
             await _promote(stage)
@@ -159,8 +167,9 @@ async def _run_batches(plan: Plan, stage: Stage) -> None:
         dream = await _dreamt(stage, number)
         stage.say(await show_dream(dream, stage.resources))
         if number == plan.plants_after:
-            await planting.plant(HARMFUL.rule, dream, stage.series, stage.resources)
+            planted = await planting.plant(HARMFUL.rule, dream, stage.series, stage.resources)
             stage.say(f"planting a harmful lesson, past the gate: {HARMFUL.rule}")
+    return planted
 
 
 async def _promote(stage: Stage) -> None:

@@ -168,8 +168,13 @@ def _rates(rows: Sequence[Row]) -> list[str]:
         table.append(
             f"{_name(row):>10}  {row['runs']:>5}  {row['failures']:>6}  {rate:>5}  {interval:>14}"
             f"  {row['infrastructure']:>14}  {sum(row['excluded'].values()):>8}  {row['verdict']}"
+            + (", rollback alarm" if _alarmed(row) else "")
         )
     return table
+
+
+def _alarmed(row: Row) -> bool:
+    return bool(row["details"].get("rollback_alarm", False))
 
 
 def _name(row: Row) -> str:
@@ -189,6 +194,7 @@ def _version(row: Row) -> Row:
         "high": row["high"],
         "verdict": row["verdict"],
         "why": row["why"],
+        "rollback_alarm": _alarmed(row),
         "effect": row["effect"],
         "effect_low": row["effect_low"],
         "effect_high": row["effect_high"],

@@ -164,6 +164,30 @@ def test_a_worsening_needs_no_guard_against_drift():
     assert (made.verdict, made.rollback_alarm) == ("regressed", True)
 
 
+def kinds(rate, batches, *, known, arm="new", start=100):
+    """Batches of forty runs, of which `known` are of a kind that the reference has and the rest of others."""
+    yield from (
+        Cell(arm, start + place, stratum, runs, round(runs * rate))
+        for place in range(batches)
+        for stratum, runs in (("s", known), (f"other-{arm}", 40 - known))
+        if runs
+    )
+
+
+def test_a_harm_seen_in_the_part_that_can_be_compared_sounds_the_alarm_but_earns_no_verdict():
+    made = compare([*STEADY, *kinds(0.9, 3, known=15)])
+    assert (made.verdict, made.reason, made.overlap) == ("not_comparable", "strata_overlap", 0.375)
+    assert made.rollback_alarm
+    better = compare([*STEADY, *kinds(0.0, 3, known=15)])
+    assert (better.verdict, better.rollback_alarm) == ("not_comparable", False)
+
+
+@pytest.mark.parametrize("known", [0, 9])
+def test_a_part_that_is_too_small_sounds_no_alarm(known):
+    made = compare([*STEADY, *kinds(0.9, 3, known=known)])
+    assert (made.reason, made.effect, made.rollback_alarm) == ("strata_overlap", None, False)
+
+
 def test_too_few_tasks_that_repeat_say_nothing():
     tasks = [
         TaskCell("s", arm, f"{arm}-{place}", 40, round(40 * rate))

@@ -132,7 +132,7 @@ def compare(
     overlap = _overlap(tables, made.new_runs, parameters)
     made = replace(made, overlap=overlap)
     if overlap < parameters.overlap:
-        return made.ruled("not_comparable", "strata_overlap")
+        return _watched(made, used, tables, tasks, parameters).ruled("not_comparable", "strata_overlap")
     if tasks is not None and min(made.tasks.values()) < parameters.fewest_tasks:
         return made.ruled("no_evidence", "few_tasks")
     effect = _effect(used, tables, tasks, parameters)
@@ -148,6 +148,24 @@ def too_few(made: Comparison, parameters: Parameters) -> bool:
     passes = made.new_runs + made.reference_runs - fails
     runs = min(made.new_runs, made.reference_runs)
     return runs < parameters.fewest_runs or min(fails, passes) < parameters.fewest_events
+
+
+def _watched(
+    made: Comparison,
+    used: Sequence[Cell],
+    tables: Mapping[str, Table],
+    tasks: Sequence[TaskCell] | None,
+    parameters: Parameters,
+) -> Comparison:
+    """Add the effect among the runs that have their like, if they are enough: it can sound the alarm.
+
+    A part cannot speak for the version, so it earns no verdict. But a harm in it is a harm, and would go on
+    unseen for as long as the other runs have no counterpart.
+    """
+    alike = {name: each for name, each in tables.items() if each.compares}
+    if too_few(_counted(used, alike, made.quarantined, ()), parameters):
+        return made
+    return replace(made, effect=_effect(used, tables, tasks, parameters))
 
 
 def bounds(rd: float, variance: float, alpha: float, tau: float) -> Bounds:
