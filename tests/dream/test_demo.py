@@ -85,7 +85,7 @@ def test_pitfalls_of_ones_own_are_set_and_a_planted_harm_shows_in_the_rates(fold
     told = json.loads(out.splitlines()[-1])
     _, first, *later = (version["rate"] for version in told["versions"])
     assert max(later) > first + 0.3
-    assert told["verdict"] == "regressed"
+    assert told["verdict"] in ("regressed", "rolled_back")
     assert HARMFUL.rule not in [lesson["rule"] for lesson in told["lessons"]]
     assert told["planted"]["caught"] is True
     assert told["planted"]["rolled_back"]

@@ -103,3 +103,10 @@ async def test_every_lesson_that_stood_in_the_slot_is_looked_at(learning):
         assert row["runs"] > 0
         assert row["details"]["before"]["runs"] > 0
         assert row["hits"] <= row["runs"]
+        chain = [
+            row["details"]["chain"][name]["runs"] for name in ("eligible", "injected", "shown", "followed")
+        ]
+        assert chain == sorted(chain, reverse=True)
+        assert chain[0] == row["runs"]
+    assert max(row["details"]["chain"]["followed"]["runs"] for row in found) > 0
+    assert all(row["details"]["where_learnt"]["with"]["runs"] > 0 for row in found)

@@ -27,7 +27,7 @@ async def measure(arguments: argparse.Namespace, found: Settings) -> int:
     if arguments.json:
         print(as_json({"versions": rows, "lessons": lessons}))
         return DONE
-    lines = [*map(told, rows), *map(told_of_lesson, lessons)]
+    lines = [*map(told, rows), *(line for each in lessons for line in told_of_lesson(each))]
     print("\n".join(map(escaped, lines)) or "nothing was measured yet")
     return DONE
 

@@ -15,7 +15,7 @@ from yume.domain.signals import Found, Kind, Pointer, SourceClass
 from yume.domain.verifying import telling_leaves
 
 RECOVERY_COMMANDS: Final = 5  # the last ones: what made the attempt pass comes after what it looked at
-_COMMAND_KINDS: Final = frozenset({"tool_call", "command"})
+COMMAND_KINDS: Final = frozenset({"tool_call", "command"})
 _TIMED_OUT: Final = re.compile(
     r"time[ds]?[ _-]?out|time[ _-]?limit|deadline[ _]exceeded|out[ _]of[ _]time"
     r"|超时|时间(?:用尽|耗尽|超限)|超出时间",
@@ -144,7 +144,7 @@ def recovery(case: Case) -> list[Found]:
 
 
 def _commands(case: Case, attempt: Attempt) -> list[Event]:
-    return [event for event in case.events[attempt.index] if event.kind in _COMMAND_KINDS]
+    return [event for event in case.events[attempt.index] if event.kind in COMMAND_KINDS]
 
 
 def _command(event: Event) -> str:

@@ -33,13 +33,16 @@ class Summary:
     tasks: Mapping[LessonId, Sequence[str]]
     slot: LessonSet | None
     trail: Trail | None
+    rolled_back: frozenset[str] = frozenset()
 
     @property
     def verdict(self) -> str:
-        """The first verdict on the newest version that has one; else what is said of the last version."""
-        given = [row["details"]["decided"]["verdict"] for row in self.versions if "decided" in row["details"]]
-        if given:
-            return str(given[-1])
+        """The first verdict on the newest version that has one or was rolled back; else the last one's."""
+        for row in reversed(self.versions):
+            if "decided" in row["details"]:
+                return str(row["details"]["decided"]["verdict"])
+            if row["details"]["memory_version"] in self.rolled_back:
+                return "rolled_back"
         return str(self.versions[-1]["verdict"]) if self.versions else "no_evidence"
 
     def to_json(self) -> dict[str, Any]:
@@ -91,6 +94,7 @@ async def summarise(series: Series, resources: Resources) -> Summary:
         looks = [await measured.measurements_of(db, DreamId(each["id"])) for each in ended]
         last = [row for row in (looks[-1] if looks else []) if row["scope"] == "version"]
         batches = [row for of_dream in looks for row in of_dream if row["scope"] == "version"]
+        injected = await effects.injected_versions(db, series.id)
         written = await effects.in_slot(db, series.id)
         slot = (
             None
@@ -112,6 +116,7 @@ async def summarise(series: Series, resources: Resources) -> Summary:
         tasks={each.id: sorted({known[signal] for signal in each.evidence}) for each in approved},
         slot=slot,
         trail=followed,
+        rolled_back=frozenset(each.version for each in injected if each.rolled_back),
     )
 
 

@@ -12,13 +12,14 @@ from typing import Final
 
 from yume.domain.extraction import EXTRACTOR_VERSION, extract
 from yume.domain.facts import short
+from yume.domain.following import followed
 from yume.domain.reading import read_record
 from yume.domain.runs import Capabilities, judge, verdict_of, version_read
 from yume.domain.signals import Found
 from yume.domain.text import clean
 from yume.errors import PermanentError
 from yume.events import RunBatch
-from yume.ids import DreamId, SignalId, derived_id
+from yume.ids import DreamId, LessonId, SignalId, derived_id
 from yume.resources import Resources
 from yume.store import access, dreams, effects, evidence
 from yume.store.evidence import Archived, Judged, Placed
@@ -36,9 +37,11 @@ async def run(batch: RunBatch, resources: Resources, /) -> None:
         platform = await access.platform_of(db, dream.series.platform)
         archived = await evidence.runs_to_extract(db, dream.series.id, dream.root, dream.started_at)
         texts = await effects.texts_by_version(db, dream.series.id)
+        rules = await effects.rules_by_version(db, dream.series.id)
         switches = await effects.switches(db, dream.series.id)
 
-    reader = Reader(resources, platform.words, texts, switches, resources.now(), asyncio.Semaphore(AT_ONCE))
+    gate = asyncio.Semaphore(AT_ONCE)
+    reader = Reader(resources, platform.words, texts, rules, switches, resources.now(), gate)
     read = await asyncio.gather(*(reader.read(each) for each in archived))
     judged = [each for each, _ in read]
     placed = [signal for _, signals in read for signal in signals]
@@ -58,6 +61,7 @@ class Reader:
     resources: Resources
     words: Capabilities
     texts: Mapping[str, str]
+    rules: Mapping[str, Mapping[LessonId, str]]
     switches: Sequence[tuple[datetime, str]]
     now: datetime
     gate: asyncio.Semaphore
@@ -81,7 +85,8 @@ class Reader:
         # Every text that was ever written: a platform need not say which one a run has read.
         injected = "\n".join(self.texts.values())
         found = [] if cancelled else [each for each in extract(record, injected=injected) if _fits(each)]
-        return Judged(run_.id, judgement, verdict_of(record), version, source), [
+        kept = followed(record, self.rules.get(version or "", {}))
+        return Judged(run_.id, judgement, verdict_of(record), version, source, kept), [
             Placed(_signal_id(run_, ordinal), run_.id, ordinal, run_.raw_sha256, each)
             for ordinal, each in enumerate(found)
         ]

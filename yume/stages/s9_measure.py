@@ -41,6 +41,7 @@ async def run(batch: RunBatch, resources: Resources, /) -> None:
         watched = await recurrence.watched_lessons(db, dream.series.id)
         names = [each.watched.id for each in watched]
         hits = await recurrence.lesson_hits(db, dream.series.id, names, dream.before)
+        chains = await recurrence.lesson_chains(db, dream.series.id, names, dream.before)
         reached = await recurrence.checkpoints_reached(db, dream.series.id)
         ended = await _version_ended(db, dream)
         going_on = await experiment.running(db, dream.series.id)
@@ -68,7 +69,7 @@ async def run(batch: RunBatch, resources: Resources, /) -> None:
         looks = [await alarmed(db, dream, each, versions, goes_back=goes_back, now=now) for each in looks]
         await measured.save_measurements(db, dream.series.id, dream.id, looks, METHOD, now)
         await recurrence.save_lesson_looks(
-            db, dream.series.id, dream.id, told, since=_first(facts, now), now=now
+            db, dream.series.id, dream.id, told, chains, since=_first(facts, now), now=now
         )
         await retire(db, dream, told, watched, now)
         if told:

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Final, Literal
 
 from yume.domain.rounds import Standing
-from yume.ids import DreamId, InjectionId, LessonSetId, SeriesId
+from yume.ids import DreamId, InjectionId, LessonId, LessonSetId, SeriesId
 from yume.store import queries
 
 if TYPE_CHECKING:
@@ -229,6 +229,14 @@ async def texts_by_version(db: Db, series: SeriesId) -> dict[str, str]:
     """Return the text that stood in the slot under each version that Yume wrote."""
     rows = await db.fetch(SQL["texts_by_version"], series)
     return {row["platform_version"]: row["text"] for row in rows}
+
+
+async def rules_by_version(db: Db, series: SeriesId) -> dict[str, dict[LessonId, str]]:
+    """Return the rules that stood in the slot under each version that Yume wrote."""
+    found: dict[str, dict[LessonId, str]] = {}
+    for row in await db.fetch(SQL["rules_by_version"], series):
+        found.setdefault(row["platform_version"], {})[row["id"]] = row["rule"]
+    return found
 
 
 async def switches(db: Db, series: SeriesId) -> list[tuple[datetime, str]]:

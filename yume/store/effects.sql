@@ -165,6 +165,14 @@ SELECT DISTINCT ON (this.platform_version) this.platform_version, this.kind, thi
  WHERE this.series_id = $1 AND this.status = 'written'
  ORDER BY this.platform_version, this.written_at DESC;
 
+-- name: rules_by_version
+-- $1 series: the lessons that the slot held under each version that Yume wrote
+SELECT DISTINCT injections.platform_version, lessons.id, lessons.rule
+  FROM yume.injections
+  JOIN yume.lesson_sets ON lesson_sets.id = injections.lesson_set_id
+  JOIN yume.lessons ON lessons.id = ANY (lesson_sets.lesson_ids)
+ WHERE injections.series_id = $1 AND injections.status = 'written';
+
 -- name: texts_by_version
 -- $1 series: what the slot held under each version that Yume wrote
 SELECT injections.platform_version, lesson_sets.text

@@ -55,13 +55,14 @@ class Archived:
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """What S2 decided about a run."""
+    """What S2 decided about a run; `followed` are lessons that its commands follow, None if it shows none."""
 
     run_id: RunId
     judgement: Judgement
     verdict: Verdict | None
     memory_version: str | None
     memory_version_source: str
+    followed: Sequence[LessonId] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,6 +154,7 @@ async def save_outcomes(db: Db, judged: Sequence[Judged], now: datetime) -> None
         [each.judgement.settled for each in judged],
         [each.memory_version for each in judged],
         [each.memory_version_source for each in judged],
+        [None if each.followed is None else json.dumps(each.followed, default=str) for each in judged],
     )
 
 

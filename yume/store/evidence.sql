@@ -77,14 +77,16 @@ UPDATE yume.runs
        settled_at = CASE WHEN new.settled THEN coalesce(runs.settled_at, $1::timestamptz) END,
        memory_version = new.memory_version,
        memory_version_source = new.memory_version_source,
+       followed = CASE WHEN new.followed IS NOT NULL
+                       THEN ARRAY (SELECT jsonb_array_elements_text(new.followed::jsonb)::uuid) END,
        lesson_set_id = (
          SELECT injections.lesson_set_id FROM yume.injections
           WHERE injections.series_id = runs.series_id
             AND injections.status = 'written'
             AND injections.platform_version = new.memory_version
           ORDER BY injections.written_at DESC LIMIT 1)
-  FROM unnest($2::uuid[], $3::text[], $4::text[], $5::boolean[], $6::boolean[], $7::text[], $8::text[])
-    AS new (id, outcome, verdict, rescued, settled, memory_version, memory_version_source)
+  FROM unnest($2::uuid[], $3::text[], $4::text[], $5::boolean[], $6::boolean[], $7::text[], $8::text[], $9::text[])
+    AS new (id, outcome, verdict, rescued, settled, memory_version, memory_version_source, followed)
  WHERE runs.id = new.id;
 
 -- name: save_signals

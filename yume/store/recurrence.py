@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from yume.domain.lessons import State
+from yume.domain.measurement.chain import NO_CHAIN, Chain, Link
 from yume.domain.measurement.comparison import Verdict
 from yume.domain.measurement.rates import RunFact, wilson
 from yume.domain.measurement.recurrence import Hits, Told, Watched
@@ -37,7 +38,13 @@ async def watched_lessons(db: Db, series: SeriesId) -> list[WatchedLesson]:
     """Return the lessons of dreams that ever stood in a series' slot."""
     return [
         WatchedLesson(
-            Watched(row["id"], row["injected_at"], frozenset(row["versions"]), row["drafted_from"]),
+            Watched(
+                row["id"],
+                row["injected_at"],
+                frozenset(row["versions"]),
+                row["drafted_from"],
+                frozenset(row["kinds"]),
+            ),
             row["state"],
             row["rule"],
             row["retired"],
@@ -49,9 +56,24 @@ async def watched_lessons(db: Db, series: SeriesId) -> list[WatchedLesson]:
 async def lesson_hits(db: Db, series: SeriesId, lessons: Iterable[LessonId], before: datetime) -> list[Hits]:
     """Return how many runs showed the failure of each lesson, by batch, version and stratum."""
     return [
-        Hits(row["lesson"], row["batch"], row["version"], _stratum(dict(row)), row["runs"])
+        Hits(row["batch"], row["version"], _stratum(dict(row)), row["runs"], row["lesson"], row["failed"])
         for row in await db.fetch(SQL["lesson_hits"], series, list(lessons), before)
     ]
+
+
+async def lesson_chains(
+    db: Db, series: SeriesId, lessons: Iterable[LessonId], before: datetime
+) -> dict[LessonId, Chain]:
+    """Return how far each lesson came on its way to the runs that it stood ready for."""
+    return {
+        row["lesson"]: Chain(
+            Link(row["eligible"], row["eligible_failed"]),
+            Link(row["injected"], row["injected_failed"]),
+            Link(row["shown"], row["shown_failed"]),
+            Link(row["followed"], row["followed_failed"]),
+        )
+        for row in await db.fetch(SQL["lesson_chains"], series, list(lessons), before)
+    }
 
 
 async def checkpoints_reached(db: Db, series: SeriesId) -> dict[LessonId, int]:
@@ -60,7 +82,14 @@ async def checkpoints_reached(db: Db, series: SeriesId) -> dict[LessonId, int]:
 
 
 async def save_lesson_looks(
-    db: Db, series: SeriesId, dream: DreamId, told: Sequence[Told], *, since: datetime, now: datetime
+    db: Db,
+    series: SeriesId,
+    dream: DreamId,
+    told: Sequence[Told],
+    chains: Mapping[LessonId, Chain],
+    *,
+    since: datetime,
+    now: datetime,
 ) -> None:
     """Add one row a lesson; the same look twice is one row."""
     rates = [wilson(each.seen.after_hits, each.seen.after_runs) for each in told]
@@ -81,7 +110,14 @@ async def save_lesson_looks(
         [_VERDICTS.get(each.state, "no_evidence") for each in told],
         [each.state for each in told],
         [
-            json.dumps({"window": "cumulative", "evidence": "observational", **each.to_json()})
+            json.dumps(
+                {
+                    "window": "cumulative",
+                    "evidence": "observational",
+                    **each.to_json(),
+                    "chain": chains.get(each.lesson, NO_CHAIN).to_json(),
+                }
+            )
             for each in told
         ],
     )

@@ -1,8 +1,11 @@
 -- name: watched_lessons
--- $1 series: the lessons of dreams that ever stood in the slot: since when, under which versions, and from which batch they are
+-- $1 series: the lessons of dreams that ever stood in the slot: since when, under which versions, from which batch they are, and
+-- the kinds of the tasks of that batch that they cite
 SELECT lessons.id, lessons.state, lessons.rule, min(injections.written_at) AS injected_at,
        array_agg(DISTINCT injections.platform_version) AS versions,
        coalesce(dream_runs.replay_of, lessons.dream_id) AS drafted_from,
+       ARRAY (SELECT DISTINCT runs.task_kind FROM yume.signals JOIN yume.runs ON runs.id = signals.run_id
+               WHERE signals.id = ANY (lessons.evidence) AND runs.dream_id = coalesce(dream_runs.replay_of, lessons.dream_id)) AS kinds,
        (SELECT move FROM jsonb_array_elements(lessons.history) WITH ORDINALITY AS moves (move, place)
          WHERE move ->> 'to' = 'retired' ORDER BY place DESC LIMIT 1) AS retired
   FROM yume.injections
@@ -16,7 +19,7 @@ SELECT lessons.id, lessons.state, lessons.rule, min(injections.written_at) AS in
 -- name: lesson_hits
 -- $1 series, $2 lessons, $3 finished before: settled runs that showed the failure a lesson was drafted from, summed up
 SELECT lessons.id AS lesson, runs.dream_id AS batch, runs.memory_version AS version, runs.template_version, runs.agent_model,
-       runs.task_kind, count(DISTINCT runs.id) AS runs
+       runs.task_kind, count(DISTINCT runs.id) AS runs, count(DISTINCT runs.id) FILTER (WHERE runs.outcome = 'failure') AS failed
   FROM yume.lessons
   JOIN yume.signals ON lessons.target -> 'fingerprints' ? signals.fingerprint
   JOIN yume.runs ON runs.id = signals.run_id
@@ -25,6 +28,43 @@ SELECT lessons.id AS lesson, runs.dream_id AS batch, runs.memory_version AS vers
    AND runs.settled_at IS NOT NULL AND runs.outcome IN ('success', 'failure') AND runs.broken IS NULL
  GROUP BY lessons.id, runs.dream_id, runs.memory_version, runs.template_version, runs.agent_model, runs.task_kind
  ORDER BY lessons.id, runs.dream_id, runs.memory_version;
+
+-- name: lesson_chains
+-- $1 series, $2 lessons, $3 finished before: of the settled runs that started while a version with the lesson stood in the slot, how
+-- many said that they read it, how many of those show their commands, and how many of those follow it; of each, how many failed
+WITH stood AS (
+  SELECT lesson_set_id, written_at, lead(written_at) OVER (ORDER BY written_at) AS until
+    FROM yume.injections
+   WHERE series_id = $1 AND status = 'written'
+), held AS (
+  SELECT lesson, stood.written_at, stood.until
+    FROM stood
+    JOIN yume.lesson_sets ON lesson_sets.id = stood.lesson_set_id
+   CROSS JOIN LATERAL unnest(lesson_sets.lesson_ids) AS lesson
+   WHERE lesson = ANY ($2::uuid[])
+), carriers AS (
+  SELECT DISTINCT lesson, injections.platform_version AS version
+    FROM yume.injections
+    JOIN yume.lesson_sets ON lesson_sets.id = injections.lesson_set_id
+   CROSS JOIN LATERAL unnest(lesson_sets.lesson_ids) AS lesson
+   WHERE injections.series_id = $1 AND injections.status = 'written'
+), eligible AS (
+  SELECT held.lesson, runs.outcome = 'failure' AS failed, runs.followed,
+         carriers.version IS NOT NULL AND runs.memory_version_source = 'reported' AS injected
+    FROM held
+    JOIN yume.runs ON runs.series_id = $1 AND coalesce(runs.started_at, runs.finished_at) >= held.written_at
+     AND (held.until IS NULL OR coalesce(runs.started_at, runs.finished_at) < held.until)
+    LEFT JOIN carriers ON carriers.lesson = held.lesson AND carriers.version = runs.memory_version
+   WHERE runs.finished_at < $3 AND runs.settled_at IS NOT NULL AND runs.outcome IN ('success', 'failure') AND runs.broken IS NULL
+)
+SELECT lesson, count(*) AS eligible, count(*) FILTER (WHERE failed) AS eligible_failed,
+       count(*) FILTER (WHERE injected) AS injected, count(*) FILTER (WHERE injected AND failed) AS injected_failed,
+       count(followed) FILTER (WHERE injected) AS shown, count(followed) FILTER (WHERE injected AND failed) AS shown_failed,
+       count(*) FILTER (WHERE injected AND lesson = ANY (followed)) AS followed,
+       count(*) FILTER (WHERE injected AND failed AND lesson = ANY (followed)) AS followed_failed
+  FROM eligible
+ GROUP BY lesson
+ ORDER BY lesson;
 
 -- name: checkpoints_reached
 -- $1 series: the last checkpoint at which each lesson was judged

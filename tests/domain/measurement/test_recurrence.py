@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
@@ -46,7 +47,8 @@ def facts(before=10, after=10, size=40, *, first=100):
 def hits(by_day, lesson=LESSON):
     stratum = facts(1, 1)[0].stratum
     return [
-        Hits(lesson, UUID(int=day), "7" if day > 100 else "0", stratum, runs) for day, runs in by_day.items()
+        Hits(UUID(int=day), "7" if day > 100 else "0", stratum, runs, lesson, failed=runs)
+        for day, runs in by_day.items()
     ]
 
 
@@ -58,6 +60,35 @@ def told(known, seen, *, drafted_from=99, reached=None, now=NOW, lessons=(LESSON
 def test_hits_are_counted_before_and_with_the_lesson_without_the_batch_it_was_drafted_from():
     (made,) = told(facts(), hits({95: 3, 99: 9, 104: 1}))
     assert made.seen == Recurrence(after_hits=1, after_runs=400, before_hits=3, before_runs=360)
+
+
+def test_the_effect_where_it_was_learnt_stands_apart_from_that_elsewhere():
+    both = [replace(each, task_kind=kind) for each in facts() for kind in ("sorting", "counting")]
+    strata = {each.task_kind: each.stratum for each in both}
+    seen = [
+        replace(hit, stratum=strata[kind])
+        for kind, by_day in (("sorting", {95: 6, 96: 6}), ("counting", {94: 5, 95: 5, 104: 6, 105: 6}))
+        for hit in hits(by_day)
+    ]
+    watched = Watched(LESSON, START + 100 * DAY, frozenset({"7"}), UUID(int=99), frozenset({"sorting"}))
+    (made,) = look_at_lessons([watched], both, seen, past={}, reached={}, now=NOW)
+    assert made.beside.learnt == Recurrence(after_hits=0, after_runs=400, before_hits=12, before_runs=200)
+    assert made.beside.elsewhere == Recurrence(after_hits=12, after_runs=400, before_hits=10, before_runs=200)
+    details = made.to_json()
+    assert details["where_learnt"]["ratio"][2] < 0.5 < details["elsewhere"]["ratio"][0]
+
+
+def test_other_failures_of_the_same_runs_are_its_negative_control():
+    (made,) = told(facts(), hits({93: 6, 95: 6, 104: 2}))
+    assert made.beside.others == Recurrence(after_hits=98, after_runs=400, before_hits=78, before_runs=360)
+    rr, low, high = made.to_json()["ratio_to_other_failures"]
+    assert low < rr < high < 1
+
+
+def test_a_hit_of_a_run_that_came_through_is_no_failure_less():
+    rescued = [replace(each, failed=0) for each in hits({93: 6})]
+    (made,) = told(facts(), rescued)
+    assert made.beside.others.before_hits == 90
 
 
 def test_a_failure_that_got_rare_is_claimed_at_a_checkpoint_and_only_once():
@@ -135,7 +166,9 @@ def test_a_lesson_that_was_taken_out_comes_back_where_the_measurement_is_overtur
         for day in range(111, 121)
     ]
     seen = [*hits(dict.fromkeys(range(101, 111), 1))]
-    seen += [Hits(LESSON, UUID(int=day), "8", stratum.stratum, runs) for day, runs in after.items()]
+    seen += [
+        Hits(UUID(int=day), "8", stratum.stratum, runs, LESSON, failed=runs) for day, runs in after.items()
+    ]
     watched = Watched(LESSON, START + 100 * DAY, frozenset({"7"}), UUID(int=99))
     reason = overturned(
         watched, [*known, *later], seen, retired_at=START + 110.5 * DAY, unexposed=unexposed, now=NOW

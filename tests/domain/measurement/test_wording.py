@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from yume.domain.measurement.wording import told
+from yume.domain.measurement.wording import told, told_of_lesson
 
 ROW = {
     "version": 3,
@@ -50,3 +50,30 @@ def test_what_was_decided_and_no_longer_holds_is_said_so():
     weaker = {"decided": {"verdict": "improved", "look": 4}}
     said = told(ROW | {"verdict": "no_evidence", "why": "interval_covers_zero", "details": weaker})
     assert "was improved at look 4, now weaker" in said
+
+
+def test_a_lesson_is_told_with_where_it_helps_and_what_other_failures_did():
+    none = {"before": {"runs": 0, "hits": 0}, "with": {"runs": 0, "hits": 0}, "ratio": None}
+    learnt = {
+        "before": {"runs": 90, "hits": 12},
+        "with": {"runs": 60, "hits": 1},
+        "ratio": [0.18, 0.03, 0.9],
+    }
+    details = {
+        "before": {"runs": 90, "hits": 12},
+        "ratio": [0.3, 0.1, 0.8],
+        "where_learnt": learnt,
+        "elsewhere": none,
+        "other_failures": learnt,
+        "ratio_to_other_failures": [0.9, 0.2, 3.1],
+    }
+    row = {"why": "watched", "hits": 1, "runs": 60, "rule": "Use sort -n", "details": details}
+    seen = "12 of 90 runs before, 1 of 60 with it"
+    assert told_of_lesson(row) == [
+        "watched: Use sort -n",
+        f"  its failure, before and after, not an experiment: {seen} (ratio 0.30, 0.10 to 0.80)",
+        f"  in the kinds of task that it was learnt from: {seen} (ratio 0.18, 0.03 to 0.90)",
+        "  in all others: no such run",
+        f"  other failures: {seen} (ratio 0.18, 0.03 to 0.90)",
+        "  its failure against all others: ratio 0.90, 0.20 to 3.10",
+    ]

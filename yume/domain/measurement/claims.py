@@ -29,7 +29,7 @@ class Recurrence:
 
 @dataclass(frozen=True, slots=True)
 class Ratio:
-    """The failure's rate after over before, drawn towards that of the series' other lessons; for ranking."""
+    """A failure's rate after over before with a 95 % interval; for ranking and display, never for claims."""
 
     rr: float
     low: float
@@ -46,12 +46,32 @@ class Shrunk:
     variance: float
 
 
+def summed(tables: Iterable[Table]) -> Recurrence:
+    """Sum strata up: the new side is the one with the lesson."""
+    known = list(tables)
+    return Recurrence(
+        sum(each.new_fails for each in known),
+        sum(each.new_runs for each in known),
+        sum(each.reference_fails for each in known),
+        sum(each.reference_runs for each in known),
+    )
+
+
+def ratio_beside(seen: Recurrence, other: Recurrence | None = None) -> Ratio:
+    """Return a ratio as it was seen, over another one's where there is one: for display, not for claims."""
+    pairs = [seen] if other is None else [seen, other]
+    middle = _log_ratio(seen) - (0.0 if other is None else _log_ratio(other))
+    sd = math.sqrt(sum(_noise(each) for each in pairs))
+    low, high = (math.exp(middle + sign * _Z_95 * sd) for sign in (-1, 1))
+    return Ratio(math.exp(middle), low, high, _NORMAL.cdf(-middle / sd))
+
+
 def shrunk_ratios(
     lessons: Sequence[Recurrence], *, prior_sd: float = PRIOR_SD, prior_free: float = PRIOR_FREE
 ) -> Shrunk:
     """Return every lesson's ratio by empirical Bayes on log ratios with half a hit added."""
     logs = [_log_ratio(each) for each in lessons]
-    noise = [1 / (each.after_hits + 0.5) + 1 / (each.before_hits + 0.5) for each in lessons]
+    noise = [_noise(each) for each in lessons]
     raw, free = between([list(zip(logs, noise, strict=True))])
     variance = shrunk(raw, free, prior_sd=prior_sd, prior_free=prior_free)
     weights = [1 / (each + variance) for each in noise]
@@ -66,6 +86,10 @@ def shrunk_ratios(
 def _log_ratio(each: Recurrence) -> float:
     after = (each.after_hits + 0.5) / (each.after_runs + 1)
     return math.log(after) - math.log((each.before_hits + 0.5) / (each.before_runs + 1))
+
+
+def _noise(each: Recurrence) -> float:
+    return 1 / (each.after_hits + 0.5) + 1 / (each.before_hits + 0.5)
 
 
 def _ratio(y: float, noise: float, *, mean: float, variance: float, total: float) -> Ratio:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 
-from yume.domain.measurement.claims import exact_less
+from yume.domain.measurement.claims import exact_less, summed
 from yume.domain.measurement.looks import versioned_batches
 from yume.domain.measurement.rates import RunFact
 from yume.domain.measurement.recurrence import (
@@ -14,7 +14,6 @@ from yume.domain.measurement.recurrence import (
     Hits,
     Watched,
     runs_by_place,
-    summed,
     tables_of_places,
 )
 
@@ -43,7 +42,7 @@ def overturned(
         (each.batch, each.version) for each in history if each.version in lesson.versions and each.mature(now)
     }
     own = [each for each in hits if each.lesson == lesson.id]
-    tables = tables_of_places(runs_by_place(facts), own, new=held, reference=without)
+    tables = tables_of_places(runs_by_place(facts), own, new=held, reference=without).values()
     seen = summed(tables)
     if unexposed:
         return f"its failure was seen again, in {seen.before_hits} runs" if seen.before_hits else None

@@ -12,7 +12,8 @@ from datetime import datetime, timedelta
 from typing import Any, Final, Literal
 from uuid import UUID
 
-from yume.domain.measurement.claims import Q, Ratio, Recurrence, adjusted, exact_less, shrunk_ratios
+from yume.domain.measurement.beside import Beside, beside
+from yume.domain.measurement.claims import Q, Ratio, Recurrence, adjusted, exact_less, shrunk_ratios, summed
 from yume.domain.measurement.effects import Table
 from yume.domain.measurement.looks import versioned_batches
 from yume.domain.measurement.rates import RunFact
@@ -35,23 +36,34 @@ Place = tuple[UUID, str]  # a batch, and the version that its runs read
 
 @dataclass(frozen=True, slots=True)
 class Watched:
-    """A lesson: since when and under which versions it stood in the slot, and the batch it came from."""
+    """A lesson: since when and under which versions it stood in the slot, and the batch it came from.
+
+    `kinds` are those of the tasks of that batch that it was drafted from; None is a task without a kind.
+    """
 
     id: LessonId
     injected_at: datetime
     versions: frozenset[str]
     drafted_from: UUID | None
+    kinds: frozenset[str | None] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
-class Hits:
-    """Runs of one batch, version and stratum that showed a lesson's failure."""
+class Marked:
+    """Runs of one batch, version and stratum that have something in common."""
 
-    lesson: LessonId
     batch: UUID
     version: str
     stratum: str
     runs: int
+
+
+@dataclass(frozen=True, slots=True)
+class Hits(Marked):
+    """Runs that showed a lesson's failure; `failed` of them failed in the end."""
+
+    lesson: LessonId
+    failed: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +72,7 @@ class Told:
 
     lesson: LessonId
     seen: Recurrence
+    beside: Beside
     expected: float
     ratio: Ratio
     state: State
@@ -78,6 +91,7 @@ class Told:
             "checkpoint": self.checkpoint,
             "p_helps": self.p_helps,
             "p_harms": self.p_harms,
+            **self.beside.to_json(),
         }
 
 
@@ -86,6 +100,7 @@ class _Counted:
     lesson: Watched
     tables: tuple[Table, ...]
     seen: Recurrence
+    beside: Beside
     since_hit: float
 
 
@@ -107,8 +122,8 @@ def look_at_lessons(
     by_lesson: defaultdict[LessonId, list[Hits]] = defaultdict(list)
     for each in hits:
         by_lesson[each.lesson].append(each)
-    runs = runs_by_place(facts)
-    counted = [_count(each, history, runs, by_lesson[each.id], past=past, now=now) for each in lessons]
+    runs, fails = runs_by_place(facts), runs_by_place(facts, ("failure",))
+    counted = [_count(each, history, runs, fails, by_lesson[each.id], past=past, now=now) for each in lessons]
     if not counted:
         return []
     ratios = shrunk_ratios([each.seen for each in counted]).ratios
@@ -129,6 +144,7 @@ def _count(
     lesson: Watched,
     history: Sequence[VersionedBatch],
     runs: Mapping[Place, Counter[str]],
+    fails: Mapping[Place, Counter[str]],
     hits: Sequence[Hits],
     *,
     past: Mapping[str, Past],
@@ -139,8 +155,10 @@ def _count(
     before = {(each.batch, each.version) for each in window.batches if each.version not in lesson.versions}
     held = [each for each in history if each.version in lesson.versions and each.mature(now)]
     after = {(each.batch, each.version) for each in held}
-    tables = tables_of_places(runs, hits, new=after, reference=before)
+    by_stratum = tables_of_places(runs, hits, new=after, reference=before)
+    tables = tuple(by_stratum.values())
     seen = summed(tables)
+    others = tables_of_places(runs, _others(fails, hits), new=after, reference=before)
     last_hit = max(
         (
             batch.ended_at
@@ -154,12 +172,25 @@ def _count(
     quiet_runs = sum(
         runs[each.batch, each.version].total() for each in since if (each.batch, each.version) in runs
     )
-    return _Counted(lesson, tables, seen, (seen.before_hits + 0.5) / (seen.before_runs + 1) * quiet_runs)
+    aside = beside(by_stratum, others, lesson.kinds)
+    return _Counted(
+        lesson, tables, seen, aside, (seen.before_hits + 0.5) / (seen.before_runs + 1) * quiet_runs
+    )
+
+
+def _others(fails: Mapping[Place, Counter[str]], hits: Sequence[Hits]) -> Iterable[Marked]:
+    """Return the failed runs that did not show the lesson's failure."""
+    own = Counter[tuple[UUID, str, str]]()
+    for each in hits:
+        own[each.batch, each.version, each.stratum] += each.failed
+    for (batch, version), strata in fails.items():
+        for stratum, count in strata.items():
+            yield Marked(batch, version, stratum, count - own[batch, version, stratum])
 
 
 def tables_of_places(
-    runs: Mapping[Place, Counter[str]], hits: Iterable[Hits], *, new: set[Place], reference: set[Place]
-) -> tuple[Table, ...]:
+    runs: Mapping[Place, Counter[str]], hits: Iterable[Marked], *, new: set[Place], reference: set[Place]
+) -> dict[str, Table]:
     """Return hits and runs of both sides, a table a stratum."""
     counted: defaultdict[str, list[int]] = defaultdict(lambda: [0, 0, 0, 0])
     for place, strata in runs.items():
@@ -172,30 +203,17 @@ def tables_of_places(
         column = 0 if place in new else 2 if place in reference else None
         if column is not None:
             counted[each.stratum][column] += each.runs
-    return tuple(Table(*each) for each in counted.values())
+    return {stratum: Table(*each) for stratum, each in counted.items()}
 
 
-def summed(tables: Sequence[Table]) -> Recurrence:
-    """Sum the strata up: the new side is the one with the lesson."""
-    return Recurrence(
-        sum(each.new_fails for each in tables),
-        sum(each.new_runs for each in tables),
-        sum(each.reference_fails for each in tables),
-        sum(each.reference_runs for each in tables),
-    )
-
-
-def runs_by_place(facts: Iterable[RunFact]) -> dict[Place, Counter[str]]:
-    """Count the settled runs that succeeded or failed, by batch and version, a count a stratum."""
+def runs_by_place(
+    facts: Iterable[RunFact], outcomes: Sequence[str] = ("success", "failure")
+) -> dict[Place, Counter[str]]:
+    """Count the settled runs that ended so, by batch and version, a count a stratum."""
     counted: defaultdict[Place, Counter[str]] = defaultdict(Counter)
     for each in facts:
         version = each.counted_version
-        if (
-            each.batch is not None
-            and version is not None
-            and each.settled
-            and each.outcome in ("success", "failure")
-        ):
+        if each.batch is not None and version is not None and each.settled and each.outcome in outcomes:
             counted[each.batch, version][each.stratum] += each.runs
     return dict(counted)
 
@@ -241,7 +259,8 @@ def _told(
         runs[each.batch, each.version].total() for each in since if (each.batch, each.version) in runs
     )
     state = _state(counted, ratio, fewer, more, series_runs=total, age=now - lesson.injected_at)
-    return Told(lesson.id, seen, expected_hits(seen), ratio, state, checkpoint, fewer, more)
+    expected = expected_hits(seen)
+    return Told(lesson.id, seen, counted.beside, expected, ratio, state, checkpoint, fewer, more)
 
 
 def _state(

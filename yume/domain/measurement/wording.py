@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
 
 Row = Mapping[str, Any]
+
+_SPLITS: Final = {
+    "where_learnt": "in the kinds of task that it was learnt from",
+    "elsewhere": "in all others",
+    "other_failures": "other failures",
+}
 
 
 def told(row: Row) -> str:
@@ -16,14 +22,48 @@ def told(row: Row) -> str:
     return "; ".join(part for part in parts if part)
 
 
-def told_of_lesson(row: Row) -> str:
-    """Say what the newest look at a lesson came to: how often its failure was seen, before it and with it."""
-    before, ratio = row["details"]["before"], row["details"]["ratio"]
+def told_of_lesson(row: Row) -> list[str]:
+    """Say what the newest look at a lesson came to, the rule first and a line for each thing seen of it."""
+    details = row["details"]
+    whole = {"before": details["before"], "with": {"runs": row["runs"], "hits": row["hits"]}}
+    seen = _split(whole | {"ratio": details["ratio"]})
+    lines = [
+        f"{row['why']}: {row['rule']}",
+        f"  its failure, before and after, not an experiment: {seen}",
+        *(f"  {name}: {_split(details[key])}" for key, name in _SPLITS.items() if key in details),
+    ]
+    if "ratio_to_other_failures" in details:
+        lines.append(f"  its failure against all others: {_ratio(details['ratio_to_other_failures'])}")
+    return [*lines, *_chain(details.get("chain"))]
+
+
+def _chain(chain: Mapping[str, Mapping[str, int]] | None) -> list[str]:
+    """Say how far a lesson got; where no record shows a command, nobody can tell who followed it."""
+    if not chain or not chain["eligible"]["runs"]:
+        return []
+    steps = [f"{chain[name]['runs']} {name}" for name in ("eligible", "injected")]
+    if chain["shown"]["runs"]:
+        of_shown, follow = chain["shown"], chain["followed"]
+        others = {name: of_shown[name] - follow[name] for name in of_shown}
+        steps.append(f"{follow['runs']} of the {of_shown['runs']} whose commands are known followed it")
+        ends = f"; {follow['failures']} of those failed, {others['failures']} of the other {others['runs']}"
+    else:
+        ends = ", and no record shows a command"
+    return [f"  runs: {', '.join(steps)}{ends} (counts, no effect)"]
+
+
+def _split(row: Mapping[str, Any]) -> str:
+    before, after = row["before"], row["with"]
+    if not before["runs"] and not after["runs"]:
+        return "no such run"
+    ratio = f" ({_ratio(row['ratio'])})" if row["ratio"] else ""
     return (
-        f"{row['why']}: its failure was seen in {before['hits']} of {before['runs']} runs before and in "
-        f"{row['hits']} of {row['runs']} with it (ratio {ratio[0]:.2f}, {ratio[1]:.2f} to {ratio[2]:.2f}, "
-        f"before and after, not an experiment): {row['rule']}"
+        f"{before['hits']} of {before['runs']} runs before, {after['hits']} of {after['runs']} with it{ratio}"
     )
+
+
+def _ratio(three: Sequence[float]) -> str:
+    return f"ratio {three[0]:.2f}, {three[1]:.2f} to {three[2]:.2f}"
 
 
 def rate(row: Row) -> str:
