@@ -38,6 +38,7 @@ def test_a_gain_is_told_with_its_intervals_and_as_no_experiment():
         {"rollback_alarm": True, "rollback": "asked for"},
         {"decided": {"verdict": "regressed", "look": 2}},
         {"confounders": [{"what": "template_version"}]},
+        {"placebo": {"rd": -0.1, "cs90": None}},
     ],
 )
 def test_no_point_stands_without_an_interval_and_nothing_is_called_a_cause(details):
@@ -77,3 +78,9 @@ def test_a_lesson_is_told_with_where_it_helps_and_what_other_failures_did():
         f"  other failures: {seen} (ratio 0.18, 0.03 to 0.90)",
         "  its failure against all others: ratio 0.90, 0.20 to 3.10",
     ]
+
+
+def test_what_changed_for_those_who_read_no_lesson_is_said_with_its_interval():
+    placebo = {"rd": -0.1, "cs90": [-0.18, -0.02]}
+    said = told(ROW | {"details": ROW["details"] | {"placebo": placebo}})
+    assert said.endswith("; templates that read no lesson: -10 points (90 % always-valid -18 to -2)")

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from yume.domain.measurement.claims import Recurrence, ratio_beside, summed
 from yume.domain.measurement.effects import Table
+from yume.domain.measurement.rates import kind_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +41,8 @@ def beside(tables: Mapping[str, Table], others: Mapping[str, Table], kinds: Coll
     The kinds are those of the tasks that it cites in the batch it was drafted from. That batch is on neither
     side of the comparison, so no side is chosen by its failures.
     """
-    learnt = [each for stratum, each in tables.items() if json.loads(stratum)[2] in kinds]
-    elsewhere = [each for stratum, each in tables.items() if json.loads(stratum)[2] not in kinds]
+    learnt = [each for stratum, each in tables.items() if kind_of(stratum) in kinds]
+    elsewhere = [each for stratum, each in tables.items() if kind_of(stratum) not in kinds]
     return Beside(summed(learnt), summed(elsewhere), summed(others.values()), summed(tables.values()))
 
 

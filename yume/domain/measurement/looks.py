@@ -12,6 +12,7 @@ from uuid import UUID
 from yume.domain.measurement.cells import DEFAULTS, Cell, Parameters
 from yume.domain.measurement.comparison import Comparison, Flags, compare
 from yume.domain.measurement.effects import Arm
+from yume.domain.measurement.placebo import Placebo, blind_templates, compare_blind
 from yume.domain.measurement.rates import RunFact
 from yume.domain.measurement.sequential import runs_needed
 from yume.domain.measurement.window import Past, VersionedBatch, Window, reference
@@ -54,6 +55,7 @@ class Measured:
     confounders: tuple[Confounder, ...]
     cells: tuple[Cell, ...]
     runs_needed: int | None
+    placebo: Placebo | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Return everything that is needed to recompute the look, and what it came to."""
@@ -69,6 +71,7 @@ class Measured:
             "quarantined": [list(each) for each in made.quarantined],
             "overlap": made.overlap,
             "guard": made.guard,
+            "placebo": None if self.placebo is None else self.placebo.to_json(),
             "rollback_alarm": made.rollback_alarm,
             "infrastructure_flag": _excludes_zero(self.infrastructure),
             "confounders": [
@@ -106,8 +109,13 @@ def look(
     now: datetime,
     parameters: Parameters = DEFAULTS,
 ) -> Measured:
-    """Compare a version's mature batches with the reference window, as the runs stand now."""
-    known = [each for each in facts if each.outcome != "cancelled"]
+    """Compare a version's mature batches with the reference window, as the runs stand now.
+
+    Templates that never read the slot are no part of it: they are the placebo beside it.
+    """
+    all_known = [each for each in facts if each.outcome != "cancelled"]
+    blind = blind_templates(all_known)
+    known = [each for each in all_known if each.template_version not in blind]
     history = versioned_batches(known)
     window = reference(
         history, injected_at=injected.written_at, made_from=injected.made_from, past=past, now=now
@@ -115,11 +123,19 @@ def look(
     new = [each for each in history if each.version == injected.version and each.mature(now)]
     cells = tuple(_cells(known, [*window.batches, *new], injected.version))
     infrastructure = compare(_as_infrastructure(cells), parameters=parameters)
+    placebo = compare_blind(
+        [each for each in all_known if each.template_version in blind],
+        new=_batches_in_order(new),
+        reference=_batches_in_order(window.batches),
+        parameters=parameters,
+    )
     unknown = sum(each.runs for each in known if _unknown_after(each, injected.written_at))
     made = compare(
         cells,
         unknown_new=unknown,
-        flags=Flags(infrastructure=_excludes_zero(infrastructure)),
+        flags=Flags(
+            infrastructure=_excludes_zero(infrastructure), placebo=placebo is not None and placebo.moved
+        ),
         parameters=parameters,
     )
     of_version = [each for each in known if each.counted_version == injected.version]
@@ -134,7 +150,12 @@ def look(
         confounders=tuple(_confounders(known, window.batches, new)),
         cells=cells,
         runs_needed=_needed(made),
+        placebo=placebo,
     )
+
+
+def _batches_in_order(batches: Iterable[VersionedBatch]) -> list[UUID]:
+    return list(dict.fromkeys(each.batch for each in sorted(batches, key=lambda one: one.ended_at)))
 
 
 def versioned_batches(facts: Iterable[RunFact]) -> list[VersionedBatch]:

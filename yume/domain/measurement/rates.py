@@ -67,6 +67,18 @@ class RunFact:
         return self.version if self.source in ("reported", "inferred") else None
 
 
+def template_of(stratum: str) -> str | None:
+    """Return the template of a stratum's runs."""
+    template: str | None = json.loads(stratum)[0]
+    return template
+
+
+def kind_of(stratum: str) -> str | None:
+    """Return the kind of a stratum's tasks."""
+    kind: str | None = json.loads(stratum)[2]
+    return kind
+
+
 @dataclass(frozen=True, slots=True)
 class VersionRate:
     """One version's runs (successes and failures), what was left out, and the verdict on its effect."""

@@ -16,7 +16,8 @@ from yume.domain.measurement.beside import Beside, beside
 from yume.domain.measurement.claims import Q, Ratio, Recurrence, adjusted, exact_less, shrunk_ratios, summed
 from yume.domain.measurement.effects import Table
 from yume.domain.measurement.looks import versioned_batches
-from yume.domain.measurement.rates import RunFact
+from yume.domain.measurement.placebo import blind_templates
+from yume.domain.measurement.rates import RunFact, template_of
 from yume.domain.measurement.window import Past, VersionedBatch, reference
 from yume.ids import LessonId
 
@@ -116,12 +117,15 @@ def look_at_lessons(
     """Look at every lesson of a series that was ever in its slot.
 
     `reached` are the checkpoints at which each was judged so far: at each one a claim is tried once, together
-    with the other lessons that reach one now.
+    with the other lessons that reach one now. Templates that never read the slot are left out.
     """
+    blind = blind_templates(facts)
+    facts = [each for each in facts if each.template_version not in blind]
     history = versioned_batches(each for each in facts if each.outcome != "cancelled")
     by_lesson: defaultdict[LessonId, list[Hits]] = defaultdict(list)
     for each in hits:
-        by_lesson[each.lesson].append(each)
+        if template_of(each.stratum) not in blind:
+            by_lesson[each.lesson].append(each)
     runs, fails = runs_by_place(facts), runs_by_place(facts, ("failure",))
     counted = [_count(each, history, runs, fails, by_lesson[each.id], past=past, now=now) for each in lessons]
     if not counted:

@@ -94,6 +94,10 @@ def _notes(row: Row) -> list[str]:
         notes.append(f"was {decided['verdict']} at look {decided['look']}, now weaker")
     if details.get("rollback_alarm"):
         notes.append("rollback alarm" + (f", {details['rollback']}" if details.get("rollback") else ""))
+    placebo = details.get("placebo")
+    if placebo and placebo["cs90"]:
+        rd, low, high = (f"{each * 100:+.0f}" for each in (placebo["rd"], *placebo["cs90"]))
+        notes.append(f"templates that read no lesson: {rd} points (90 % always-valid {low} to {high})")
     notes += [f"{each['what']} changed too" for each in details.get("confounders", ())]
     needed = details.get("runs_needed_for_10_points")
     if needed and row["verdict"] == "no_evidence":
