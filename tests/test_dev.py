@@ -236,3 +236,38 @@ def test_a_command_that_is_not_there_is_named(dev):
     dev.BIN.mkdir(parents=True)
     with pytest.raises(SystemExit, match="no command 'nope'"):
         dev.become(["nope"])
+
+
+@pytest.fixture
+def committed(dev, monkeypatch):
+    """The checkout as a repository whose one commit holds everything."""
+    monkeypatch.setattr(dev, "FIGURES", (("bench", "trust"),))
+    program(dev, "yume", 'echo "$@ came to 7"')
+    (dev.ROOT / ".gitignore").write_text(".venv\n")
+    git(dev, "init", "--quiet")
+    git(dev, "add", ".")
+    git(dev, "-c", "user.name=T", "-c", "user.email=t@localhost", "commit", "--quiet", "-m", "all")
+    (dev.ROOT / "docs").mkdir()
+    return dev
+
+
+def git(dev, *words):
+    return subprocess.check_output(["git", "-C", str(dev.ROOT), *words], text=True).strip()
+
+
+def test_figures_name_the_day_and_the_commit_that_they_were_measured_on(committed):
+    page = committed.ROOT / "docs" / "figures.md"
+    assert committed.write_figures(page) == 0
+    said = page.read_text()
+    assert git(committed, "rev-parse", "--short=12", "HEAD") in said
+    assert re.search(r" on \d{4}-\d\d-\d\d at commit", said)
+    assert "## `yume bench trust`\n\n```text\nbench trust came to 7\n```" in said
+
+
+def test_figures_of_what_no_commit_holds_are_refused(committed):
+    with (committed.ROOT / "dev").open("a") as file:
+        file.write("# changed\n")
+    page = committed.ROOT / "docs" / "figures.md"
+    with pytest.raises(SystemExit, match="commit first"):
+        committed.write_figures(page)
+    assert not page.exists()
