@@ -41,7 +41,7 @@ async def run(batch: RunBatch, resources: Resources, /) -> None:
         watched = await recurrence.watched_lessons(db, dream.series.id)
         names = [each.watched.id for each in watched]
         hits = await recurrence.lesson_hits(db, dream.series.id, names, dream.before)
-        chains = await recurrence.lesson_chains(db, dream.series.id, names, dream.before)
+        chains = await recurrence.lesson_chains(db, dream.series.id, watched, dream.before)
         reached = await recurrence.checkpoints_reached(db, dream.series.id)
         ended = await _version_ended(db, dream)
         going_on = await experiment.running(db, dream.series.id)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
+from yume.domain.following import prescribed
 from yume.domain.lessons import State
 from yume.domain.measurement.chain import NO_CHAIN, Chain, Link
 from yume.domain.measurement.comparison import Verdict
@@ -62,17 +63,19 @@ async def lesson_hits(db: Db, series: SeriesId, lessons: Iterable[LessonId], bef
 
 
 async def lesson_chains(
-    db: Db, series: SeriesId, lessons: Iterable[LessonId], before: datetime
+    db: Db, series: SeriesId, lessons: Sequence[WatchedLesson], before: datetime
 ) -> dict[LessonId, Chain]:
     """Return how far each lesson came on its way to the runs that it stood ready for."""
+    names = [each.watched.id for each in lessons]
+    commanding = {each.watched.id for each in lessons if prescribed(each.rule)}
     return {
         row["lesson"]: Chain(
             Link(row["eligible"], row["eligible_failed"]),
             Link(row["injected"], row["injected_failed"]),
             Link(row["shown"], row["shown_failed"]),
-            Link(row["followed"], row["followed_failed"]),
+            Link(row["followed"], row["followed_failed"]) if row["lesson"] in commanding else None,
         )
-        for row in await db.fetch(SQL["lesson_chains"], series, list(lessons), before)
+        for row in await db.fetch(SQL["lesson_chains"], series, names, before)
     }
 
 

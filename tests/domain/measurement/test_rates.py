@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from yume.domain.measurement.rates import RunFact, version_rates, wilson
 from yume.ids import LessonSetId
 
-CASES = Path(__file__).parents[2] / ".." / "shared" / "cases" / "measurement.json"
+CASES = Path(__file__).parents[4] / "shared" / "cases" / "measurement.json"
 TOLERANCE = 2e-6
 SET = LessonSetId(UUID(int=7))
 

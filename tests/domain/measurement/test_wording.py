@@ -84,3 +84,28 @@ def test_what_changed_for_those_who_read_no_lesson_is_said_with_its_interval():
     placebo = {"rd": -0.1, "cs90": [-0.18, -0.02]}
     said = told(ROW | {"details": ROW["details"] | {"placebo": placebo}})
     assert said.endswith("; templates that read no lesson: -10 points (90 % always-valid -18 to -2)")
+
+
+LINK = {"runs": 40, "failures": 9}
+
+
+@pytest.mark.parametrize(
+    ("links", "end"),
+    [
+        (
+            {"shown": {"runs": 30, "failures": 8}, "followed": {"runs": 12, "failures": 1}},
+            "read it, 12 of the 30 whose commands are known followed it: 1 of them failed, of the other 18 7",
+        ),
+        (
+            {"shown": {"runs": 0, "failures": 0}, "followed": {"runs": 0, "failures": 0}},
+            "read it; no record shows a command",
+        ),
+        ({"shown": LINK, "followed": None}, "read it; it names no command"),
+    ],
+)
+def test_how_far_a_lesson_got_is_said_as_far_as_it_is_known(links, end):
+    chain = {"eligible": {"runs": 50, "failures": 9}, "injected": LINK, **links}
+    details = {"before": LINK | {"hits": 1}, "ratio": [1, 0.5, 2], "chain": chain}
+    row = {"why": "watched", "hits": 1, "runs": 60, "rule": "Use sort -n", "details": details}
+    said = told_of_lesson(row)[-1]
+    assert said.startswith(f"  50 runs stood ready for it, 40 {end}")

@@ -48,7 +48,7 @@ def beside(tables: Mapping[str, Table], others: Mapping[str, Table], kinds: Coll
 
 def _row(seen: Recurrence) -> dict[str, Any]:
     ratio = ratio_beside(seen)
-    compares = seen.before_runs > 0 and seen.after_runs > 0
+    compares = seen.before_runs > 0 and seen.after_runs > 0 and seen.before_hits + seen.after_hits > 0
     return {
         "before": {"runs": seen.before_runs, "hits": seen.before_hits},
         "with": {"runs": seen.after_runs, "hits": seen.after_hits},

@@ -24,13 +24,14 @@ class Chain:
 
     `eligible` runs started while the lesson stood in the slot, `injected` ones are said by the platform to
     have read it, `shown` ones have a record that shows their commands, and a command of the `followed` ones
-    does what the lesson prescribes. Who follows is no accident: the links are counts and no effect.
+    does what the lesson prescribes (None for a lesson that names no command). Who follows is no accident:
+    the links are counts and no effect.
     """
 
     eligible: Link
     injected: Link
     shown: Link
-    followed: Link
+    followed: Link | None
 
     def to_json(self) -> dict[str, Any]:
         """Return what a measurement keeps of it."""
@@ -38,8 +39,8 @@ class Chain:
             "eligible": self.eligible.to_json(),
             "injected": self.injected.to_json(),
             "shown": self.shown.to_json(),
-            "followed": self.followed.to_json(),
+            "followed": None if self.followed is None else self.followed.to_json(),
         }
 
 
-NO_CHAIN: Final = Chain(Link(0, 0), Link(0, 0), Link(0, 0), Link(0, 0))
+NO_CHAIN: Final = Chain(Link(0, 0), Link(0, 0), Link(0, 0), None)

@@ -38,18 +38,19 @@ def told_of_lesson(row: Row) -> list[str]:
 
 
 def _chain(chain: Mapping[str, Mapping[str, int]] | None) -> list[str]:
-    """Say how far a lesson got; where no record shows a command, nobody can tell who followed it."""
+    """Say how far a lesson got, and why the last step is not known where it is not."""
     if not chain or not chain["eligible"]["runs"]:
         return []
-    steps = [f"{chain[name]['runs']} {name}" for name in ("eligible", "injected")]
-    if chain["shown"]["runs"]:
-        of_shown, follow = chain["shown"], chain["followed"]
-        others = {name: of_shown[name] - follow[name] for name in of_shown}
-        steps.append(f"{follow['runs']} of the {of_shown['runs']} whose commands are known followed it")
-        ends = f"; {follow['failures']} of those failed, {others['failures']} of the other {others['runs']}"
-    else:
-        ends = ", and no record shows a command"
-    return [f"  runs: {', '.join(steps)}{ends} (counts, no effect)"]
+    steps = f"  {chain['eligible']['runs']} runs stood ready for it, {chain['injected']['runs']} read it"
+    shown, follow = chain["shown"], chain["followed"]
+    if not follow:
+        return [f"{steps}; it names no command, so nobody can tell who followed it"]
+    if not shown["runs"]:
+        return [f"{steps}; no record shows a command, so nobody can tell who followed it"]
+    others = {name: shown[name] - follow[name] for name in shown}
+    known = f"{follow['runs']} of the {shown['runs']} whose commands are known followed it"
+    ends = f"{follow['failures']} of them failed, of the other {others['runs']} {others['failures']}"
+    return [f"{steps}, {known}: {ends} (counts, no effect)"]
 
 
 def _split(row: Mapping[str, Any]) -> str:
