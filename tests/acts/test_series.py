@@ -15,8 +15,8 @@ WHERE = ("tobatsu", "kamila")
 ACT = {"by": "cli:ada", "why": "a test"}
 NIGHTLY = Schedule("0 3 * * *", "Asia/Shanghai")
 COLUMNS = """batch_max_runs, batch_max_wait, schedule, projection_budget_tokens, language, instructions, mode,
-             paused_at"""
-AS_MADE = (40, timedelta(hours=24), None, 1500, "en", "", "report_only", None)
+             boundary, paused_at"""
+AS_MADE = (40, timedelta(hours=24), None, 1500, "en", "", "report_only", "always_valid", None)
 
 
 async def policy(db, series="kamila"):
@@ -32,7 +32,7 @@ async def test_a_series_is_added_with_its_policy_and_only_reports(db, series, re
     made, new = await add("tobatsu", "mirai", wanted, resources, **ACT)
     assert (made.external_id, made.mode, new) == ("mirai", "report_only", True)
     assert await policy(db, "mirai") == (
-        *(7, timedelta(hours=6), NIGHTLY.to_json(), 1500, "zh", "", "report_only", None),
+        *(7, timedelta(hours=6), NIGHTLY.to_json(), 1500, "zh", "", "report_only", "always_valid", None),
     )
     assert await policy(db) == AS_MADE
 
@@ -41,7 +41,7 @@ async def test_adding_a_known_series_changes_what_is_given_and_leaves_its_mode(d
     await access.promote(db, series, "auto", by="ada", why="it is good", now=now)
     _, new = await add(*WHERE, Change(budget_tokens=50), resources, **ACT)
     assert not new
-    assert await policy(db) == (40, timedelta(hours=24), None, 50, "en", "", "auto", None)
+    assert await policy(db) == (40, timedelta(hours=24), None, 50, "en", "", "auto", "always_valid", None)
 
 
 async def test_a_series_of_an_unknown_platform_and_one_without_a_name_are_refused(series, resources):
@@ -62,6 +62,7 @@ async def test_a_series_of_an_unknown_platform_and_one_without_a_name_are_refuse
         ({"budget_tokens": 100_000}, 3),
         ({"language": "zh"}, 4),
         ({"instructions": "x" * 4096}, 5),
+        ({"boundary": "pocock"}, 7),
     ],
 )
 async def test_only_what_is_given_changes_and_the_row_says_by_whom(db, series, resources, wanted, place):
@@ -87,6 +88,16 @@ async def test_a_schedule_goes_only_where_that_is_said(db, series, resources):
     assert (await acts(db))[-1]["changed"] == {"schedule": None}
 
 
+async def test_a_boundary_is_set_and_set_back_and_any_other_change_leaves_it(db, series, resources):
+    for wanted in ({"boundary": "pocock"}, {"budget_tokens": 50}):
+        await change(*WHERE, Change(**wanted), resources, **ACT)
+        assert (await shown(*WHERE, resources)).policy["boundary"] == "pocock"
+    await change(*WHERE, Change(boundary="always_valid"), resources, **ACT)
+    assert (await shown(*WHERE, resources)).policy["boundary"] == "always_valid"
+    changed = [each["changed"] for each in await acts(db)]
+    assert changed == [{"boundary": "pocock"}, {"projection_budget_tokens": 50}, {"boundary": "always_valid"}]
+
+
 @pytest.mark.parametrize(
     ("wanted", "says"),
     [
@@ -99,6 +110,7 @@ async def test_a_schedule_goes_only_where_that_is_said(db, series, resources):
         ({"instructions": "x" * 4097}, "4097 characters, 4096 are allowed"),
         ({"instructions": "a\0b"}, "a NUL character"),
         ({"schedule": NIGHTLY, "no_schedule": True}, "only one of them"),
+        ({"boundary": "bonferroni"}, "a boundary 'bonferroni': always_valid and pocock are allowed"),
     ],
 )
 def test_what_is_beyond_a_limit_is_refused_with_the_value_and_the_limit(wanted, says):

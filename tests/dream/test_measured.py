@@ -13,6 +13,10 @@ from yume.acts.series import Change
 from yume.domain.measurement.wording import told
 from yume.local.practice import HARMFUL
 
+COPIED = (
+    "series_id, dream_id, scope, lesson_set_id, span, runs, failures, infrastructure, rate, low, high,"
+    " verdict, why, method, details"
+)
 SPOILT = replace(KEEN, harm=1.0, obedience=1.0, knows=0.1, discovers=0.4, answers=0.0)
 
 
@@ -48,6 +52,39 @@ async def test_a_version_that_helps_is_found_improved_and_what_waited_is_release
     await learning.add_owners_rule("Write dates as 2026-01-31.")
     assert (await learning.dream(30))["result"] == "published"
     assert learning.slot().version == 2
+    await learning.check_oracle()
+
+
+async def test_planned_looks_give_narrower_intervals_and_no_verdict_once_they_are_over(learning):
+    planned = Change(boundary="pocock")
+    await known.change(PLATFORM, SERIES, planned, learning.resources, by="owner", why="a test")
+    for _ in range(2):
+        await learning.dream(30)
+    newest = (await looks(learning, 1))[0]
+    details = newest["details"]
+    assert (newest["verdict"], details["boundary"], details["z"], details["look"]) == (
+        *("improved", "pocock", 2.536, 2),
+    )
+    assert newest["effect_high"] == pytest.approx(newest["effect"] + 2.536 * details["se"])
+    assert "Pocock bound for 15 looks" in told(newest)
+    assert "Pocock bound for 15 looks" in newest["method"]
+    await learning.rows(
+        f"INSERT INTO yume.measurements (id, {COPIED}) SELECT gen_random_uuid(), {COPIED}"
+        " FROM yume.measurements, generate_series(3, 15) WHERE id = $1",
+        newest["id"],
+    )
+    await learning.dream(30)
+    over = (await looks(learning, 1))[0]
+    assert (over["verdict"], over["why"], over["details"]["look"]) == (
+        *("no_evidence", "planned_looks_over", 16),
+    )
+    assert over["details"]["decided"]["verdict"] == "improved"
+    back = Change(boundary="always_valid")
+    await known.change(PLATFORM, SERIES, back, learning.resources, by="owner", why="a test")
+    await learning.dream(30)
+    ever = (await looks(learning, 1))[0]
+    assert (ever["verdict"], ever["details"]["boundary"]) == ("improved", "always_valid")
+    assert "always-valid" in ever["method"]
     await learning.check_oracle()
 
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal, get_args
 
 from yume.acts.overview import SeriesNow, overview_of
 from yume.domain.dreams import Language, Series
+from yume.domain.measurement.cells import Boundary
 from yume.domain.schedule import Schedule, next_tick, read_schedule
 from yume.errors import PermanentError
 from yume.resources import Resources
@@ -25,6 +26,7 @@ INSTRUCTIONS_LIMIT: Final = 4_096
 SHORTEST_WAIT: Final = timedelta(seconds=1)
 LONGEST_WAIT: Final = timedelta(days=366)
 LAST_DREAMS: Final = 5
+BOUNDARIES: Final = get_args(Boundary)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,6 +44,7 @@ class Change:
     language: Language | None = None
     instructions: str | None = None
     auto_rollback: bool | None = None
+    boundary: Boundary | None = None
 
     def __post_init__(self) -> None:
         """Refuse before the table does."""
@@ -58,6 +61,8 @@ class Change:
             raise PermanentError("the instructions hold a NUL character, which no text in the tables may")
         if self.schedule is not None and self.no_schedule:
             raise PermanentError("a schedule and no schedule: only one of them can be set")
+        if self.boundary is not None and self.boundary not in BOUNDARIES:
+            raise PermanentError(f"a boundary {self.boundary!r}: {' and '.join(BOUNDARIES)} are allowed")
 
     @property
     def empty(self) -> bool:
@@ -180,6 +185,7 @@ async def _carry_out(db: Db, series: Series, wanted: Change, *, by: str, why: st
         schedule=wanted.schedule,
         no_schedule=wanted.no_schedule,
         auto_rollback=wanted.auto_rollback,
+        boundary=wanted.boundary,
         by=by,
         why=why,
         now=now,

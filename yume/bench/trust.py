@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from statistics import NormalDist, median
 from typing import Any, Final
 from uuid import UUID
 
 from yume.bench.worlds import NEW, REFERENCE, WORLDS, Batch, World
-from yume.domain.measurement.cells import Cell
+from yume.domain.measurement.cells import DEFAULTS, Cell, Parameters
 from yume.domain.measurement.comparison import Comparison, compare
 from yume.domain.measurement.effects import Arm, TaskCell
 from yume.domain.measurement.window import VersionedBatch, reference
@@ -59,8 +59,18 @@ class Result:
         return asdict(self)
 
 
+def unguarded(parameters: Parameters) -> Parameters:
+    """Return the method without its guard against drift, which then never has batches enough."""
+    return replace(parameters, guard_batches=REFERENCE + NEW + 1)
+
+
 def trust(
-    replicates: int, *, seed: int, told: Callable[[Result], None], worlds: Sequence[World] = WORLDS
+    replicates: int,
+    *,
+    seed: int,
+    told: Callable[[Result], None],
+    worlds: Sequence[World] = WORLDS,
+    parameters: Parameters = DEFAULTS,
 ) -> list[Result]:
     """Try every world that often, on all cores; `told` hears of each world as it is done."""
     results = []
@@ -68,7 +78,7 @@ def trust(
         for place, world in enumerate(worlds):
             sizes = [min(CHUNK, replicates - start) for start in range(0, replicates, CHUNK)]
             jobs = [
-                pool.submit(try_world, world.name, size, (seed, place, part))
+                pool.submit(try_world, world.name, size, (seed, place, part), parameters)
                 for part, size in enumerate(sizes)
             ]
             tried = [each for job in jobs for each in job.result()]
@@ -77,16 +87,18 @@ def trust(
     return results
 
 
-def try_world(name: str, replicates: int, seed: tuple[int, ...]) -> list[Tried]:
+def try_world(
+    name: str, replicates: int, seed: tuple[int, ...], parameters: Parameters = DEFAULTS
+) -> list[Tried]:
     """Draw that many histories of a world and look at each after every new batch."""
     from numpy.random import default_rng  # noqa: PLC0415  # only simulations draw
 
     world = next(each for each in WORLDS if each.name == name)
     chance = default_rng(seed)
-    return [look_at(world.draw(chance)) for _ in range(replicates)]
+    return [look_at(world.draw(chance), parameters) for _ in range(replicates)]
 
 
-def look_at(history: Sequence[Batch]) -> Tried:
+def look_at(history: Sequence[Batch], parameters: Parameters = DEFAULTS) -> Tried:
     """Compare after each new batch, as S9 does, and beside it as one who reads two numbers."""
     tried = Tried()
     known = _window(history)
@@ -96,7 +108,7 @@ def look_at(history: Sequence[Batch]) -> Tried:
         number = REFERENCE + looked - 1
         cells += _cells(history[number], number, "new")
         tasks += _tasks(history[number], "new")
-        made = compare(cells, tasks=tasks or None)
+        made = compare(cells, tasks=tasks or None, look=looked, parameters=parameters)
         _note(tried, made)
         _note_naive(tried, history[REFERENCE - 1], history[REFERENCE : number + 1])
         tried.peers |= {name for name, says in PEERS.items() if says(history[REFERENCE : number + 1])}

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import argparse
 from collections import Counter
+from dataclasses import replace
 from typing import Any, Final
 
 from yume import operate
 from yume.acts import measured
 from yume.commands.asked import where
 from yume.commands.printing import DONE, REFUSED, as_json, escaped
+from yume.domain.measurement.cells import DEFAULTS
 from yume.domain.measurement.wording import told, told_of_lesson
 from yume.resources import open_resources
 from yume.settings import Settings
@@ -57,6 +59,9 @@ async def bench_trust(arguments: argparse.Namespace, found: Settings) -> int:
     from yume.bench import trust  # noqa: PLC0415  # a worker needs none of it
 
     del found
+    parameters = replace(DEFAULTS, boundary=arguments.boundary)
+    if arguments.without_guard:
+        parameters = trust.unguarded(parameters)
     if not arguments.json:
         print(
             f"{arguments.replicates} histories a world, 15 looks each: the share in which it was ever said\n"
@@ -66,6 +71,7 @@ async def bench_trust(arguments: argparse.Namespace, found: Settings) -> int:
         arguments.replicates,
         seed=arguments.seed,
         told=lambda each: None if arguments.json else print(_line(each), flush=True),
+        parameters=parameters,
     )
     if arguments.json:
         print(
@@ -73,6 +79,8 @@ async def bench_trust(arguments: argparse.Namespace, found: Settings) -> int:
                 {
                     "replicates": arguments.replicates,
                     "seed": arguments.seed,
+                    "boundary": arguments.boundary,
+                    "guard": not arguments.without_guard,
                     "worlds": [each.to_json() for each in results],
                 }
             )

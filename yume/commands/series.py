@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import shlex
-from typing import Any
+from typing import Any, Final
 
 from yume import operate
 from yume.acts import series as acts
@@ -14,11 +14,17 @@ from yume.acts.series import Act, Change, Shown
 from yume.commands.asked import operator, where
 from yume.commands.printing import DONE, as_json, escaped, rows
 from yume.domain.adopting import rules_of
+from yume.domain.measurement.cells import DEFAULTS
 from yume.domain.schedule import Schedule
 from yume.errors import PermanentError
 from yume.resources import Resources, open_resources
 from yume.settings import Settings
 from yume.store.effects import Command
+
+BOUNDARIES: Final = {
+    "always_valid": "always-valid: at any number of looks",
+    "pocock": f"Pocock bound: at a version's first {DEFAULTS.planned_looks} looks, and none after",
+}
 
 
 async def series_list(arguments: argparse.Namespace, found: Settings) -> int:
@@ -171,6 +177,7 @@ def _change(arguments: argparse.Namespace) -> Change:
         language=arguments.language,
         instructions=arguments.instructions,
         auto_rollback=arguments.auto_rollback,
+        boundary=arguments.boundary,
     )
 
 
@@ -189,6 +196,7 @@ def _lines(shown: Shown) -> list[tuple[str, str]]:
         ("schedule", by_clock),
         ("text", f"{policy['projection_budget_tokens']} tokens at most, in {policy['language']}"),
         ("instructions", policy["instructions"] or "none"),
+        ("verdicts", BOUNDARIES[policy["boundary"]]),
         ("alarm", "rolls back by itself" if policy["auto_rollback"] else "proposes a rollback"),
         ("slot", _slot(now)),
         ("open batch", "none" if now.batch is None else f"{now.batch.tasks} tasks, dream {now.batch.number}"),

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from yume import experiment
 from yume.consequences import alarmed, move_experiment, restore, retire
 from yume.domain.dreams import Dream
-from yume.domain.measurement.looks import METHOD, Injected, look
+from yume.domain.measurement.cells import DEFAULTS, Parameters
+from yume.domain.measurement.looks import METHODS, Injected, look
 from yume.domain.measurement.rates import METRIC_VERSION, RunFact, VersionRate, version_rates
 from yume.domain.measurement.recurrence import Told, look_at_lessons
 from yume.domain.measurement.window import Past
@@ -45,7 +46,8 @@ async def run(batch: RunBatch, resources: Resources, /) -> None:
         reached = await recurrence.checkpoints_reached(db, dream.series.id)
         ended = await _version_ended(db, dream)
         going_on = await experiment.running(db, dream.series.id)
-        goes_back = (await access.policy_of(db, dream.series.id))["auto_rollback"]
+        policy = await access.policy_of(db, dream.series.id)
+    goes_back, parameters = policy["auto_rollback"], replace(DEFAULTS, boundary=policy["boundary"])
     now = resources.now()
 
     told: list[Told] = []
@@ -57,7 +59,7 @@ async def run(batch: RunBatch, resources: Resources, /) -> None:
             looks = [] if ended is None else [_superseded(dream, ended, facts, now)]
         case _:
             own = [each for each in facts if each.batch == dream.id]
-            compared = Comparing(facts, versions, decided, before, now)
+            compared = Comparing(facts, versions, decided, before, now=now, parameters=parameters)
             whole = [compared.judged(each) for each in _looks(dream, "cumulative", facts)]
             looks = [*_looks(dream, "batch", own), *whole]
             lessons_seen = [each.watched for each in watched]
@@ -67,7 +69,9 @@ async def run(batch: RunBatch, resources: Resources, /) -> None:
         counters = {"measurements": len(looks) + len(told) + (tried is not None)}
         await dreams.mark_step(db, dream.id, STEP, now, fence=dream.fence, counters=counters)
         looks = [await alarmed(db, dream, each, versions, goes_back=goes_back, now=now) for each in looks]
-        await measured.save_measurements(db, dream.series.id, dream.id, looks, METHOD, now)
+        await measured.save_measurements(
+            db, dream.series.id, dream.id, looks, METHODS[parameters.boundary], now
+        )
         await recurrence.save_lesson_looks(
             db, dream.series.id, dream.id, told, chains, since=_first(facts, now), now=now
         )
@@ -107,7 +111,9 @@ class Comparing:
         versions: Sequence[InjectedVersion],
         decided: Mapping[str, Decided],
         before: Mapping[str, int],
+        *,
         now: datetime,
+        parameters: Parameters,
     ) -> None:
         self._facts = facts
         self._versions = {each.version: each for each in versions}
@@ -115,6 +121,7 @@ class Comparing:
         self._decided = decided
         self._before = before
         self._now = now
+        self._parameters = parameters
 
     def judged(self, rated: Look) -> Look:
         """Compare a version that Yume wrote, one of the newest; of any other the rate is all there is."""
@@ -123,14 +130,21 @@ class Comparing:
         if injected is None or version not in self._newest:
             return rated
         past = {name: each for name, each in self.past.items() if name != version}
-        made = look(self._facts, self._injected(injected), past=past, now=self._now)
+        number = self._before.get(injected.version, 0) + 1
+        made = look(
+            *(self._facts, self._injected(injected)),
+            past=past,
+            now=self._now,
+            number=number,
+            parameters=self._parameters,
+        )
         verdict, why = made.comparison.verdict, made.comparison.reason
         known = self._decided.get(injected.version)
-        details: dict[str, Any] = {"look": self._before.get(injected.version, 0) + 1}
+        details: dict[str, Any] = {"look": number}
         if known is not None:
             details["decided"] = {"verdict": known.verdict, "at": known.at.isoformat(), "look": known.look}
         elif verdict in ("improved", "regressed"):
-            details["decided"] = {"verdict": verdict, "at": self._now.isoformat(), "look": details["look"]}
+            details["decided"] = {"verdict": verdict, "at": self._now.isoformat(), "look": number}
         baseline = self._versions.get(made.window.versions[0]) if made.window.versions else None
         return replace(
             rated,

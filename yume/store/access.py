@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 from yume.domain.dreams import Language, Mode, Series
+from yume.domain.measurement.cells import Boundary
 from yume.domain.runs import Capabilities
 from yume.domain.schedule import Schedule
 from yume.domain.taxonomy import Taxonomy, read_classes
@@ -130,6 +131,7 @@ async def set_policy(
     schedule: Schedule | None,
     no_schedule: bool,
     auto_rollback: bool | None,
+    boundary: Boundary | None,
     by: str,
     why: str,
     now: datetime,
@@ -144,13 +146,14 @@ async def set_policy(
         "instructions": instructions,
         "schedule": cron,
         "auto_rollback": auto_rollback,
+        "boundary": boundary,
     }
     changed = {name: value for name, value in told.items() if value is not None}
     if no_schedule:
         changed["schedule"] = None
     entry = {"act": "set", "changed": changed, "by": by, "why": why, "at": now.isoformat()}
     values = (batch_max_runs, batch_max_wait, budget_tokens, language, instructions, cron, no_schedule)
-    await db.execute(SQL["set_policy"], series, *values, auto_rollback, [entry])
+    await db.execute(SQL["set_policy"], series, *values, auto_rollback, boundary, [entry])
 
 
 async def pause(db: Db, series: SeriesId, *, by: str, why: str, now: datetime) -> bool:

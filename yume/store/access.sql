@@ -54,13 +54,13 @@ UPDATE yume.series
 -- name: policy_of
 -- $1 series: for display; what was done to it by whom is in promotions, newest last
 SELECT id, platform_id, external_id, mode, mode_reason, batch_max_runs, batch_max_wait, schedule, projection_budget_tokens,
-       language, instructions, auto_rollback, paused_at, created_at, promotions
+       language, instructions, auto_rollback, boundary, paused_at, created_at, promotions
   FROM yume.series
  WHERE id = $1;
 
 -- name: set_policy
 -- $1 series, $2 batch max runs, $3 batch max wait, $4 budget tokens, $5 language, $6 instructions, $7 schedule, $8 no schedule,
--- $9 automatic rollback, $10 the entry that says who, what, why and when; what is null stays as it is
+-- $9 automatic rollback, $10 the boundary of verdicts, $11 the entry that says who, what, why and when; what is null stays as it is
 UPDATE yume.series
    SET batch_max_runs = coalesce($2, batch_max_runs),
        batch_max_wait = coalesce($3, batch_max_wait),
@@ -69,7 +69,8 @@ UPDATE yume.series
        instructions = coalesce($6, instructions),
        schedule = CASE WHEN $8::boolean THEN NULL ELSE coalesce($7, schedule) END,
        auto_rollback = coalesce($9, auto_rollback),
-       promotions = promotions || $10
+       boundary = coalesce($10, boundary),
+       promotions = promotions || $11
  WHERE id = $1;
 
 -- name: pause

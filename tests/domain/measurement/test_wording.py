@@ -109,3 +109,28 @@ def test_how_far_a_lesson_got_is_said_as_far_as_it_is_known(links, end):
     row = {"why": "watched", "hits": 1, "runs": 60, "rule": "Use sort -n", "details": details}
     said = told_of_lesson(row)[-1]
     assert said.startswith(f"  50 runs stood ready for it, 40 {end}")
+
+
+PLANNED = {
+    "boundary": "pocock",
+    "z": 2.536,
+    "planned_looks": 15,
+    "look": 16,
+    "runs_needed_for_10_points": 320,
+}
+
+
+def test_an_interval_of_planned_looks_is_told_as_such_and_any_other_as_always_valid():
+    said = told(ROW | {"details": ROW["details"] | PLANNED})
+    assert "-20 points (Pocock bound for 15 looks, -31 to -9), before and after" in said
+    assert "always-valid" not in said
+    ever = told(ROW | {"details": ROW["details"] | {"boundary": "always_valid"}})
+    assert ever == told(ROW)
+    assert "Pocock" not in ever
+
+
+def test_after_the_planned_looks_the_first_verdict_is_told_and_nothing_is_called_weaker():
+    over = {"verdict": "no_evidence", "why": "planned_looks_over"}
+    said = told(ROW | over | {"details": PLANNED | {"decided": {"verdict": "improved", "look": 4}}})
+    assert said.endswith("; no_evidence (planned_looks_over); improved at look 4")
+    assert told(ROW | over | {"details": PLANNED}).endswith("; no_evidence (planned_looks_over)")

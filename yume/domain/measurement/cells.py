@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Literal
 
 from yume.domain.measurement.effects import Arm
 from yume.domain.measurement.sequential import TAU
 
 Key = tuple[Arm, int]
+Boundary = Literal["always_valid", "pocock"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +35,27 @@ class Parameters:
     fewest_tasks: int = 8
     guard_batches: int = 6
     guard_reference_batches: int = 3
+    boundary: Boundary = "always_valid"
+    pocock_z: float = 2.536  # two-sided, for 15 looks at 40 runs each beside a reference of 360
+    planned_looks: int = 15
+
+    @property
+    def z(self) -> float | None:
+        """The standard errors by which a planned look decides; None where any number of looks may follow."""
+        return self.pocock_z if self.boundary == "pocock" else None
+
+    def too_late(self, look: int | None) -> bool:
+        """Tell whether a look, counted from 1, comes after the planned ones; without a plan none does.
+
+        Raises ValueError for a look without its number, where there is a plan.
+        """
+        if self.z is None:
+            return False
+        if look is None:
+            raise ValueError(
+                f"a look has no number, and {self.planned_looks} are planned: give compare its look"
+            )
+        return look > self.planned_looks
 
 
 DEFAULTS: Final = Parameters()

@@ -50,7 +50,10 @@ class Bounds:
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """A difference with its standard errors and the three intervals that decide."""
+    """A difference with its standard errors and the three intervals that decide.
+
+    Under a planned boundary `cs95` and `cs90` are both the one that it gives.
+    """
 
     rd: float
     se_sato: float
@@ -112,14 +115,16 @@ def compare(
     unknown_new: int = 0,
     tasks: Sequence[TaskCell] | None = None,
     flags: Flags = NO_FLAGS,
+    look: int | None = None,
     parameters: Parameters = DEFAULTS,
 ) -> Comparison:
     """Compare the new arm with the reference, without a coin: the first reason that fits decides.
 
     `unknown_new` are runs of the new window of which nobody knows what they read. `tasks`, where a task ran
     more than once, are the same runs by task. A batch of which too large a share was infrastructure is left
-    out of its arm.
+    out of its arm. `look` is this look's number, from 1: a planned boundary gives no verdict after its last.
     """
+    too_late = parameters.too_late(look)
     given = list(cells)
     left_out = quarantined(given, parameters.quarantine)
     used = [each for each in given if (each.arm, each.batch) not in left_out and each.runs > 0]
@@ -139,7 +144,9 @@ def compare(
     if effect is None:
         return made.ruled("not_comparable", "strata_overlap")
     guard = _guard(effect, parameters)
-    return replace(made, effect=effect, guard=guard).ruled(*_verdict(made, effect, guard, flags, parameters))
+    made = replace(made, effect=effect, guard=guard)
+    over: tuple[Verdict, str] = "no_evidence", "planned_looks_over"
+    return made.ruled(*(over if too_late else _verdict(made, effect, guard, flags, parameters)))
 
 
 def too_few(made: Comparison, parameters: Parameters) -> bool:
@@ -178,6 +185,15 @@ def intervals(rd: float, variance: float, parameters: Parameters) -> tuple[Bound
     """Return the intervals by which is said improved, regressed, and roll back."""
     levels = (parameters.improve, parameters.regress, parameters.rollback)
     first, second, third = (bounds(rd, variance, alpha, parameters.tau) for alpha in levels)
+    return first, second, third
+
+
+def _deciding(rd: float, variance: float, parameters: Parameters) -> tuple[Bounds, Bounds, Bounds]:
+    """Return the intervals under the boundary; the one for the alarm may be looked at for ever under each."""
+    first, second, third = intervals(rd, variance, parameters)
+    if parameters.z is not None:
+        half = parameters.z * math.sqrt(variance)
+        first = second = Bounds(rd - half, rd + half)
     return first, second, third
 
 
@@ -221,7 +237,7 @@ def _effect(
     task_variance = None if by_task is None else by_task.variance
     sigma2, sum_c2 = _between_batches(used, tables, found, parameters)
     variance = max(found.sato, found.null, task_variance or 0.0) + sigma2 * sum_c2
-    cs95, cs90, cs80 = intervals(found.rd, variance, parameters)
+    cs95, cs90, cs80 = _deciding(found.rd, variance, parameters)
     return Effect(
         rd=found.rd,
         se_sato=math.sqrt(found.sato),

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Final
 from uuid import UUID
 
-from yume.domain.measurement.cells import DEFAULTS, Cell, Parameters
+from yume.domain.measurement.cells import DEFAULTS, Boundary, Cell, Parameters
 from yume.domain.measurement.comparison import Comparison, Flags, compare
 from yume.domain.measurement.effects import Arm
 from yume.domain.measurement.placebo import Placebo, blind_templates, compare_blind
@@ -17,7 +17,10 @@ from yume.domain.measurement.rates import RunFact
 from yume.domain.measurement.sequential import runs_needed
 from yume.domain.measurement.window import Past, VersionedBatch, Window, reference
 
-METHOD: Final = "mantel-haenszel, always-valid 95 %, 1"
+METHODS: Final[Mapping[Boundary, str]] = {
+    "always_valid": "mantel-haenszel, always-valid 95 %, 1",
+    "pocock": "mantel-haenszel, Pocock bound for 15 looks, 1",
+}
 TEN_POINTS: Final = 0.10
 _JUDGED: Final = ("success", "failure", "infrastructure")
 _WHATS: Final = ("template_version", "agent_model", "taxonomy")
@@ -56,12 +59,14 @@ class Measured:
     cells: tuple[Cell, ...]
     runs_needed: int | None
     placebo: Placebo | None = None
+    parameters: Parameters = DEFAULTS
 
     def to_json(self) -> dict[str, Any]:
         """Return everything that is needed to recompute the look, and what it came to."""
         made, effect = self.comparison, self.comparison.effect
         told: dict[str, Any] = {
             "evidence": "observational",
+            "boundary": self.parameters.boundary,
             "comparator_versions": list(self.window.versions),
             "reference_batches": [str(each.batch) for each in self.window.batches],
             "new_batches": [str(each) for each in self.batches],
@@ -84,6 +89,8 @@ class Measured:
                 for each in self.cells
             ],
         }
+        if self.parameters.z is not None:
+            told |= {"z": self.parameters.z, "planned_looks": self.parameters.planned_looks}
         if effect is not None:
             told |= {
                 "rd": effect.rd,
@@ -107,11 +114,13 @@ def look(
     *,
     past: Mapping[str, Past],
     now: datetime,
+    number: int | None = None,
     parameters: Parameters = DEFAULTS,
 ) -> Measured:
     """Compare a version's mature batches with the reference window, as the runs stand now.
 
-    Templates that never read the slot are no part of it: they are the placebo beside it.
+    Templates that never read the slot are no part of it: they are the placebo beside it. `number` is that of
+    the look. The placebo, and whether a version loses more runs, are watched for ever, whatever is planned.
     """
     all_known = [each for each in facts if each.outcome != "cancelled"]
     blind = blind_templates(all_known)
@@ -122,12 +131,13 @@ def look(
     )
     new = [each for each in history if each.version == injected.version and each.mature(now)]
     cells = tuple(_cells(known, [*window.batches, *new], injected.version))
-    infrastructure = compare(_as_infrastructure(cells), parameters=parameters)
+    unplanned = replace(parameters, boundary="always_valid")
+    infrastructure = compare(_as_infrastructure(cells), parameters=unplanned)
     placebo = compare_blind(
         [each for each in all_known if each.template_version in blind],
         new=_batches_in_order(new),
         reference=_batches_in_order(window.batches),
-        parameters=parameters,
+        parameters=unplanned,
     )
     unknown = sum(each.runs for each in known if _unknown_after(each, injected.written_at))
     made = compare(
@@ -136,6 +146,7 @@ def look(
         flags=Flags(
             infrastructure=_excludes_zero(infrastructure), placebo=placebo is not None and placebo.moved
         ),
+        look=number,
         parameters=parameters,
     )
     of_version = [each for each in known if each.counted_version == injected.version]
@@ -149,8 +160,9 @@ def look(
         unknown=unknown,
         confounders=tuple(_confounders(known, window.batches, new)),
         cells=cells,
-        runs_needed=_needed(made),
         placebo=placebo,
+        runs_needed=_needed(made, parameters),
+        parameters=parameters,
     )
 
 
@@ -226,11 +238,17 @@ def _confounders(
             yield Confounder(what, tuple(sorted(before)), tuple(sorted(after)))
 
 
-def _needed(made: Comparison) -> int | None:
+def _needed(made: Comparison, parameters: Parameters) -> int | None:
     """Return about how many runs of the version would show a change of ten points."""
     if not made.reference_runs or not made.reference_batches:
         return None
     rate = made.reference_fails / made.reference_runs
     size = max(1, made.reference_runs // made.reference_batches)
     changed = rate - TEN_POINTS if rate >= TEN_POINTS else rate + TEN_POINTS
-    return runs_needed(rate, changed, reference_runs=made.reference_runs, batch=size, alpha=DEFAULTS.improve)
+    return runs_needed(
+        *(rate, changed),
+        reference_runs=made.reference_runs,
+        batch=size,
+        alpha=parameters.improve,
+        z=parameters.z,
+    )

@@ -50,17 +50,20 @@ def runs_needed(
     power: float = 0.8,
     tau: float = TAU,
     sigma_b: float = 0.03,
+    z: float | None = None,
 ) -> int | None:
     """Return after how many new runs one look shows the difference with that power; None beyond 100,000.
 
-    Cautious: earlier looks may decide already. The rates are failure rates; runs come in whole batches.
+    Cautious: earlier looks may decide already. The rates are failure rates; runs come in whole batches. With
+    `z`, the interval is that many standard errors to each side.
     """
     quantile = _NORMAL.inv_cdf(power)
     for runs in range(batch, _RUNS_CAP + 1, batch):
         pooled = (reference * reference_runs + new * runs) / (reference_runs + runs)
         chance = pooled * (1 - pooled) * (1 / reference_runs + 1 / runs)
         variance = chance + sigma_b**2 * (batch / reference_runs + batch / runs)
-        needed = half_width(variance, alpha=alpha, tau=tau) + quantile * math.sqrt(variance)
-        if abs(new - reference) >= needed:
+        se = math.sqrt(variance)
+        half = half_width(variance, alpha=alpha, tau=tau) if z is None else z * se
+        if abs(new - reference) >= half + quantile * se:
             return runs
     return None

@@ -75,24 +75,38 @@ def rate(row: Row) -> str:
 
 
 def effect(row: Row) -> str:
-    """Say the difference to the reference with its always-valid interval, and what kind of evidence it is."""
+    """Say the difference to the reference with its interval, and what kind of evidence it is."""
     if row.get("effect") is None:
         return ""
     points = [f"{row[name] * 100:+.0f}" for name in ("effect", "effect_low", "effect_high")]
     against = row["details"].get("comparator_versions") or []
     names = ", ".join("no lesson" if each == "0" else f"platform version {each}" for each in against)
-    shown = f"{points[0]} points (95 % always-valid {points[1]} to {points[2]})"
+    shown = f"{points[0]} points ({_interval(row['details'])} {points[1]} to {points[2]})"
     if row["details"].get("evidence") == "randomised":
         return f"{shown}, within {row['details']['blocks']} randomised blocks ({row['details']['kind']})"
     return f"{shown}, before and after, not an experiment, vs {names}"
 
 
+def _interval(details: Row) -> str:
+    """Name the boundary that the interval is of; rows that name none are older than the choice."""
+    if details.get("boundary") == "pocock":
+        return f"Pocock bound for {details['planned_looks']} looks,"
+    return "95 % always-valid"
+
+
+def _decided(row: Row) -> str:
+    """Say what the first verdict was where this look has another: planned looks that are over have none."""
+    decided = row["details"].get("decided")
+    if not decided or decided["verdict"] == row["verdict"]:
+        return ""
+    if row["why"] == "planned_looks_over":
+        return f"{decided['verdict']} at look {decided['look']}"
+    return f"was {decided['verdict']} at look {decided['look']}, now weaker"
+
+
 def _notes(row: Row) -> list[str]:
     details = row["details"]
-    notes = []
-    decided = details.get("decided")
-    if decided and decided["verdict"] != row["verdict"]:
-        notes.append(f"was {decided['verdict']} at look {decided['look']}, now weaker")
+    notes = [_decided(row)]
     if details.get("rollback_alarm"):
         notes.append("rollback alarm" + (f", {details['rollback']}" if details.get("rollback") else ""))
     placebo = details.get("placebo")
@@ -101,6 +115,6 @@ def _notes(row: Row) -> list[str]:
         notes.append(f"templates that read no lesson: {rd} points (90 % always-valid {low} to {high})")
     notes += [f"{each['what']} changed too" for each in details.get("confounders", ())]
     needed = details.get("runs_needed_for_10_points")
-    if needed and row["verdict"] == "no_evidence":
+    if needed and row["verdict"] == "no_evidence" and row["why"] != "planned_looks_over":
         notes.append(f"about {needed} runs show 10 points")
     return notes
