@@ -87,6 +87,7 @@ async def series(rows):
         ("series", "set", *PS, "--batch-max-wait", "-1h"),
         ("series", "set", *PS, "--batch-max-wait", "9999999999d"),
         ("series", "set", *PS, "--language", "fr"),
+        ("series", "set", *PS, "--boundary", "bonferroni"),
         ("series", "set", *PS, "--schedule", "0 3 * * *"),
         ("series", "set", *PS, "--zone", "UTC"),
         ("series", "add", *PS, "--no-schedule"),
@@ -195,6 +196,13 @@ async def test_a_value_beyond_its_limit_is_refused_with_both(run, series, words,
     ended = await run("series", "set", *PS, *words)
     assert (ended.code, ended.out) == (1, "")
     assert says in ended.err
+
+
+async def test_a_boundary_is_set_shown_and_set_back(run, told, series):
+    for boundary, words in (("pocock", "first 15 looks, and none after"), ("always_valid", "any number of")):
+        assert (await run("series", "set", *PS, "--boundary", boundary)).code == 0
+        assert words in (await run("series", "show", *PS)).out
+        assert (await told("series", "show", *PS))["policy"]["boundary"] == boundary
 
 
 async def test_who_did_it_and_why_is_on_the_row(run, db, series):
@@ -394,6 +402,20 @@ async def written(db, rows, series):
         at = NOW + timedelta(hours=version)
         await effects.written(db, series.id, write, str(version), at)
     return rules
+
+
+async def test_an_experiment_is_shown_with_what_it_leaves_out(run, told, series, written):
+    start = ("experiment", "start", *PS, "--blocks", 6, "--seed", "s", *WHY)
+    refused = await run(*start, "--washout-runs", 40)
+    assert (refused.code, refused.out) == (1, "")
+    assert "40 washout runs: a batch of 'kamila' has 40 at most, so 0 to 39 are allowed" in refused.err
+    assert (await run(*start, "--washout-runs", 3)).code == 0
+    shown = await run("experiment", "show", *PS)
+    assert shown.out.startswith("switchback of 6 blocks, without the first 3 runs of a batch, seed s: 12 bat")
+    assert (await told("experiment", "show", *PS))["washout_runs"] == 3
+    assert (await run("experiment", "stop", *PS, *WHY)).code == 0
+    assert (await run(*start)).out.startswith("switchback of 6 blocks, seed s: 12 batches to go")
+    assert (await told("experiment", "show", *PS))["washout_runs"] == 0
 
 
 async def test_a_preview_shows_the_text_what_changes_and_what_it_costs(run, told, rows, series, written):

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Final
 
 from yume import experiment, rollback
 from yume.domain.dreams import Dream
-from yume.domain.measurement.experiments import result
+from yume.domain.measurement.experiments import Experiment, result, washed_out
 from yume.domain.measurement.overturning import overturned
 from yume.domain.measurement.rates import RunFact
 from yume.domain.measurement.recurrence import Hits, Told
 from yume.ids import InjectionId, derived_id
-from yume.store import effects, lessons, measured
+from yume.store import effects, evidence, lessons, measured
 from yume.store.effects import InjectedVersion
 from yume.store.measured import Look
 from yume.store.recurrence import WatchedLesson
@@ -55,8 +55,18 @@ async def move_experiment(db: Db, dream: Dream, facts: Sequence[RunFact], now: d
     found = await experiment.move_on(db, dream.series.id, dream.id, now=now)
     if found is None:
         return
-    made = result(found, facts)
-    await measured.save_experiment_look(db, dream.series.id, dream.id, found, made, now=now)
+    known = await _apart(db, dream, found) if found.washout_runs else facts
+    made, left_out = result(found, known), washed_out(found, known)
+    await measured.save_experiment_look(
+        *(db, dream.series.id, dream.id, found, made), washed_out=left_out, now=now
+    )
+
+
+async def _apart(db: Db, dream: Dream, found: Experiment) -> Sequence[RunFact]:
+    """Return the runs of an experiment's batches, the first of each told apart."""
+    return await evidence.experiment_facts(
+        db, dream.series.id, dream.before, found.batches, found.washout_runs
+    )
 
 
 async def retire(

@@ -6,6 +6,7 @@ import pytest
 
 from tests.dream.conftest import PLATFORM, SERIES
 from yume.acts import experiments, measured
+from yume.domain.measurement.wording import told
 from yume.errors import PermanentError
 
 WHERE = (PLATFORM, SERIES)
@@ -60,6 +61,30 @@ async def test_the_slot_holds_batch_by_batch_what_the_coins_say(tried):
     await tried.check_oracle()
 
 
+@pytest.mark.parametrize("washout_runs", [0, 1])
+async def test_the_first_runs_of_every_batch_are_left_out_where_that_is_asked_for(tried, washout_runs):
+    made = await start(tried, washout_runs=washout_runs)
+    for number in range(2):
+        await holds(tried, made.set_for(number))
+        await tried.dream(6)
+    looks = await measured.looks(*WHERE, tried.resources)
+    newest = next(row for row in looks if row["details"]["window"] == "experiment")
+    details = newest["details"]
+    assert details["washed_out"] == 2 * washout_runs
+    assert details["experiment"]["washout_runs"] == washout_runs
+    assert details["blocks"] == 1
+    counted = await tried.value(
+        "SELECT count(*) FILTER (WHERE place > $1 AND outcome IN ('success', 'failure')) FROM ("
+        " SELECT outcome, row_number() OVER (PARTITION BY dream_id ORDER BY started_at, id) AS place"
+        " FROM yume.runs WHERE dream_id = ANY ($2::uuid[])) AS ranked",
+        washout_runs,
+        (await experiments.shown(*WHERE, tried.resources)).batches,
+    )
+    assert newest["runs"] + details["reference"]["runs"] == counted
+    assert ("runs washed out" in told(newest)) is bool(washout_runs)
+    await tried.check_oracle()
+
+
 async def test_nothing_is_released_while_an_experiment_runs(tried):
     made = await start(tried)
     await holds(tried, made.set_for(0))
@@ -101,6 +126,9 @@ async def test_an_experiment_is_refused_where_it_cannot_be_one(auto):
         await start(auto)
     with pytest.raises(PermanentError, match="5 blocks: 6 to 100"):
         await start(auto, blocks=5)
+    for runs in (-1, 40):
+        with pytest.raises(PermanentError, match=f"{runs} washout runs: .* 0 to 39 are allowed"):
+            await start(auto, "holdout", washout_runs=runs)
     made = await start(auto, "holdout")
     with pytest.raises(PermanentError, match="is running"):
         await start(auto, "holdout")

@@ -250,3 +250,52 @@ async def test_run_facts_know_nothing_of_what_lessons_cite(rows, series, dream, 
     for run in runs:
         await rows.lesson(series, [await rows.signal(dream, run)])
     assert await evidence.run_facts(rows.db, series.id, rows.now) == before
+
+
+async def _washed(rows, series, dream, first, *others):
+    found = await evidence.experiment_facts(rows.db, series.id, rows.now, [dream, *others], first)
+    return {
+        washed: sorted((fact.batch, fact.task_kind, fact.runs) for fact in found if fact.washed_out is washed)
+        for washed in (True, False)
+    }
+
+
+async def test_the_first_runs_of_each_batch_by_their_start_are_told_apart(rows, series, dream, judge):
+    other = await rows.dream(series, "collecting")
+    starts = {"late": -2 * HOUR, "early": -4 * HOUR, "middle": -3 * HOUR}
+    for batch in (dream, other):
+        await rows.run(series, batch, f"never-{batch}", task_kind="never", finished_at=rows.now - 4 * HOUR)
+        for kind, start in starts.items():
+            at = rows.now + start
+            await rows.run(series, batch, f"{kind}-{batch}", task_kind=kind, started_at=at)
+    both = await _washed(rows, series, dream, 2, other)
+    assert both[True] == sorted((batch, kind, 1) for batch in (dream, other) for kind in ("early", "middle"))
+    assert both[False] == sorted((batch, kind, 1) for batch in (dream, other) for kind in ("late", "never"))
+    assert await _washed(rows, series, dream, 2) == {
+        washed: [row for row in named if row[0] == dream] for washed, named in both.items()
+    }
+    assert (await _washed(rows, series, dream, 3))[False] == [(dream, "never", 1)]
+    assert (await _washed(rows, series, dream, 9))[False] == []
+
+
+async def test_of_runs_that_started_together_the_older_row_comes_first(rows, series, dream):
+    for kind in ("first", "second", "third"):
+        await rows.run(series, dream, kind, task_kind=kind, started_at=rows.now - 2 * HOUR)
+    assert (await _washed(rows, series, dream, 1))[True] == [(dream, "first", 1)]
+
+
+async def test_washed_out_runs_and_the_others_are_together_the_run_facts(rows, series, dream, judge):
+    for number in range(7):
+        at = rows.now - (number + 2) * HOUR
+        run = await rows.run(series, dream, f"t{number}", started_at=at, finished_at=at + HOUR)
+        await judge(run, "failure" if number % 3 else "success", version="7")
+    await rows.run(series, dream, "broken", broken="/task: no", started_at=rows.now - 20 * HOUR)
+    await rows.run(series, dream, "later", started_at=rows.now - 20 * HOUR, finished_at=rows.now + HOUR)
+    known = await evidence.run_facts(rows.db, series.id, rows.now)
+    assert await evidence.experiment_facts(rows.db, series.id, rows.now, [dream], 0) == known
+    for first in (1, 3, 7):
+        found = await evidence.experiment_facts(rows.db, series.id, rows.now, [dream], first)
+        assert sum(fact.runs for fact in found if fact.washed_out) == first
+        for outcome in ("failure", "success"):
+            runs = [sum(fact.runs for fact in facts if fact.outcome == outcome) for facts in (found, known)]
+            assert runs[0] == runs[1]

@@ -28,13 +28,15 @@ async def start(
     resources: Resources,
     *,
     blocks: int,
+    washout_runs: int = 0,
     seed: str,
     by: str,
     why: str,
 ) -> Experiment:
     """Throw the coins and ask for what the first batch reads; the version in the slot is the new one.
 
-    A switchback compares it with the version before, a hold-out with the owner's rules alone.
+    A switchback compares it with the version before, a hold-out with the owner's rules alone. The first
+    `washout_runs` of each batch count in neither.
     """
     if blocks not in BLOCKS:
         raise PermanentError(f"{blocks} blocks: {BLOCKS.start} to {BLOCKS.stop - 1} are allowed")
@@ -45,9 +47,11 @@ async def start(
             raise PermanentError(f"{platform}/{series} only reports: an experiment writes its slot")
         if await on_row.running(db, found.id) is not None:
             raise PermanentError(f"an experiment of {platform}/{series} is running: `yume experiment stop`")
+        _check_washout(found, washout_runs)
         now = resources.now()
         new, reference = await _arms(db, found, kind, resources)
-        made = Experiment(kind, seed, coins(kind, seed, blocks), new, reference, now, by, why)
+        thrown = coins(kind, seed, blocks)
+        made = Experiment(kind, seed, thrown, new, reference, now, by, why, washout_runs=washout_runs)
         await access.save_experiment(db, found.id, made.to_json())
         await on_row.switch(db, found.id, made, now=now)
     return made
@@ -75,6 +79,14 @@ async def shown(platform: str, series: str, resources: Resources) -> Experiment 
 def needs(experiment: Experiment) -> int:
     """Return how many batches an experiment still needs."""
     return len(experiment.coins) * SIZES[experiment.kind] - len(experiment.batches)
+
+
+def _check_washout(series: Series, runs: int) -> None:
+    if runs not in range(series.batch_max_runs):
+        raise PermanentError(
+            f"{runs} washout runs: a batch of {series.external_id!r} has {series.batch_max_runs} at most, so "
+            f"0 to {series.batch_max_runs - 1} are allowed"
+        )
 
 
 async def _arms(db: Db, series: Series, kind: Kind, resources: Resources) -> tuple[LessonSetId, LessonSetId]:

@@ -239,6 +239,8 @@ def _add_experiment(commands: Any) -> None:
     kinds = "switchback: against the version before, one of two batches; holdout: no lessons in one of four"
     start.add_argument("--kind", choices=["switchback", "holdout"], default="switchback", help=kinds)
     start.add_argument("--blocks", type=positive, default=10, help="6 to 100 (default 10)")
+    washout = "leave the first N runs of every batch out: the platform may carry traces over (default 0)"
+    start.add_argument("--washout-runs", type=int, default=0, metavar="N", help=washout)
     start.add_argument("--seed", help="of the coins (default: drawn, and shown)")
     stop = of_series(command(experiment, "stop", f"{room}stop", "end it; what stands in the slot stays"))
     for each in (start, stop):

@@ -23,6 +23,7 @@ async def start(arguments: argparse.Namespace, found: Settings) -> int:
             arguments.kind,
             resources,
             blocks=arguments.blocks,
+            washout_runs=arguments.washout_runs,
             seed=seed,
             by=operator(),
             why=arguments.why,
@@ -56,6 +57,6 @@ def _show(arguments: argparse.Namespace, made: Experiment) -> None:
         return
     state = f"ended by {made.ended_by}" if made.ended_at else f"{acts.needs(made)} batches to go"
     done = " ".join(made.arm(number) for number in range(len(made.batches))) or "none yet"
-    print(
-        escaped(f"{made.kind} of {len(made.coins)} blocks, seed {made.seed}: {state}; batches so far: {done}")
-    )
+    without = f", without the first {made.washout_runs} runs of a batch" if made.washout_runs else ""
+    about = f"{made.kind} of {len(made.coins)} blocks{without}, seed {made.seed}"
+    print(escaped(f"{about}: {state}; batches so far: {done}"))

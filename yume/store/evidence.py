@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
+from uuid import UUID
 
 from yume.domain.measurement.rates import RunFact
 from yume.domain.runs import Judgement, Verdict
@@ -205,25 +206,15 @@ async def save_labels(
 
 async def run_facts(db: Db, series: SeriesId, before: datetime) -> list[RunFact]:
     """Return what counts of a series' runs, summed up by all that tells them apart, oldest first."""
-    rows = await db.fetch(SQL["run_facts"], series, before)
-    return [
-        RunFact(
-            version=row["memory_version"],
-            source=row["memory_version_source"] or "unknown",
-            outcome=row["outcome"] or "unknown",
-            lesson_set_id=row["lesson_set_id"],
-            settled=row["settled"],
-            runs=row["runs"],
-            batch=row["dream_id"],
-            template_version=row["template_version"],
-            agent_model=row["agent_model"],
-            task_kind=row["task_kind"],
-            taxonomy=None if row["taxonomy_id"] is None else str(row["taxonomy_id"]),
-            first_at=row["first_at"],
-            last_at=row["last_at"],
-        )
-        for row in rows
-    ]
+    return [_fact(row) for row in await db.fetch(SQL["run_facts"], series, before)]
+
+
+async def experiment_facts(
+    db: Db, series: SeriesId, before: datetime, batches: Iterable[UUID], washout_runs: int
+) -> list[RunFact]:
+    """Return what `run_facts` does of some batches, with the first runs of each told apart as washed out."""
+    rows = await db.fetch(SQL["experiment_facts"], series, before, list(batches), washout_runs)
+    return [_fact(row, washed_out=row["washed_out"]) for row in rows]
 
 
 async def trail_of(db: Db, lesson: LessonId) -> list[Evidence]:
@@ -239,6 +230,25 @@ async def trail_of(db: Db, lesson: LessonId) -> list[Evidence]:
         )
         for row in await db.fetch(SQL["trail_of"], lesson)
     ]
+
+
+def _fact(row: asyncpg.Record, *, washed_out: bool = False) -> RunFact:
+    return RunFact(
+        version=row["memory_version"],
+        source=row["memory_version_source"] or "unknown",
+        outcome=row["outcome"] or "unknown",
+        lesson_set_id=row["lesson_set_id"],
+        settled=row["settled"],
+        runs=row["runs"],
+        batch=row["dream_id"],
+        template_version=row["template_version"],
+        agent_model=row["agent_model"],
+        task_kind=row["task_kind"],
+        taxonomy=None if row["taxonomy_id"] is None else str(row["taxonomy_id"]),
+        first_at=row["first_at"],
+        last_at=row["last_at"],
+        washed_out=washed_out,
+    )
 
 
 def _signal(row: asyncpg.Record) -> Signal:

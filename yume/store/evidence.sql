@@ -141,6 +141,22 @@ SELECT runs.memory_version, runs.memory_version_source, runs.outcome, runs.settl
  GROUP BY 1, 2, 3, 4, 5, 6, 7, 8, 9, 10
  ORDER BY first_at, runs.dream_id, runs.memory_version, runs.outcome;
 
+-- name: experiment_facts
+-- $1 series, $2 finished before, $3 the batches of an experiment, $4 how many runs at the start of each are washed out: as
+-- run_facts, those apart from the others; what never started comes last
+SELECT ranked.memory_version, ranked.memory_version_source, ranked.outcome, ranked.settled, ranked.lesson_set_id, ranked.dream_id,
+       ranked.template_version, ranked.agent_model, ranked.task_kind, dream_runs.taxonomy_id, ranked.place <= $4 AS washed_out,
+       count(*) AS runs, min(ranked.finished_at) AS first_at, max(ranked.finished_at) AS last_at
+  FROM (SELECT runs.memory_version, runs.memory_version_source, runs.outcome, runs.settled_at IS NOT NULL AS settled,
+               runs.lesson_set_id, runs.dream_id, runs.template_version, runs.agent_model, runs.task_kind, runs.finished_at,
+               row_number() OVER (PARTITION BY runs.dream_id ORDER BY runs.started_at NULLS LAST, runs.id) AS place
+          FROM yume.runs
+         WHERE runs.series_id = $1 AND runs.pulled_at IS NOT NULL AND runs.broken IS NULL AND runs.finished_at < $2
+           AND runs.dream_id = ANY ($3::uuid[])) AS ranked
+  JOIN yume.dream_runs ON dream_runs.id = ranked.dream_id
+ GROUP BY 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11
+ ORDER BY first_at, ranked.dream_id, ranked.memory_version, ranked.outcome;
+
 -- name: trail_of
 -- $1 lesson: down to the raw record that each piece of its evidence was taken from, not the run's newest one
 SELECT signals.id, signals.run_id, runs.task_id, signals.ordinal, signals.kind, signals.source_class, signals.pointer,

@@ -113,7 +113,14 @@ async def measurements_of(db: Db, dream: DreamId) -> list[dict[str, Any]]:
 
 
 async def save_experiment_look(
-    db: Db, series: SeriesId, dream: DreamId, about: Experiment, made: Switchback, *, now: datetime
+    db: Db,
+    series: SeriesId,
+    dream: DreamId,
+    about: Experiment,
+    made: Switchback,
+    *,
+    washed_out: int,
+    now: datetime,
 ) -> None:
     """Add a row for what an experiment's blocks came to so far; the same look twice is one row."""
     rate = wilson(made.new_fails, made.new_runs)
@@ -123,6 +130,7 @@ async def save_experiment_look(
         "evidence": "randomised",
         "kind": about.kind,
         "blocks": made.blocks,
+        "washed_out": washed_out,
         "reference": {"runs": made.reference_runs, "failures": made.reference_fails},
         "p_flip": made.p_flip,
         "se": made.se,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from datetime import UTC, datetime
 from uuid import UUID
 
@@ -10,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from yume.domain.measurement.experiments import SIZES, Experiment, coins, result
+from yume.domain.measurement.experiments import SIZES, Experiment, coins, result, washed_out
 from yume.domain.measurement.rates import RunFact
 from yume.domain.measurement.switchback import DRAWN, sign_flip
 from yume.ids import LessonSetId
@@ -120,3 +121,48 @@ def test_beyond_sixteen_blocks_flips_are_drawn_and_the_seed_decides():
     assert p == sign_flip(differences, seed="a")
     assert 1 / (DRAWN + 1) <= p <= 1
     assert abs(p - sign_flip(differences, seed="b")) < 0.03
+
+
+def traces(about, runs, *, read=None, batches=None):
+    """The first runs of each batch, which all failed, and read a certain set or what their coin said."""
+    for number, batch in enumerate(about.batches if batches is None else batches):
+        wanted = about.set_for(number) if read is None else read
+        yield RunFact("v", "reported", "failure", wanted, runs=runs, batch=batch, washed_out=True)
+
+
+def test_washed_out_runs_change_nothing_but_their_own_count():
+    about = replace(experiment(), washout_runs=5)
+    known = facts(about)
+    assert result(about, [*known, *traces(about, 5)]) == result(about, known)
+    assert washed_out(about, [*known, *traces(about, 5)]) == 16 * 5
+    assert washed_out(about, known) == 0
+    counted = [replace(each, washed_out=False) for each in traces(about, 5)]
+    assert result(about, [*known, *counted]).new_runs == result(about, known).new_runs + 8 * 5
+
+
+def test_a_batch_whose_first_runs_alone_read_the_set_before_keeps_its_block():
+    about = replace(experiment(), washout_runs=5)
+    late = list(traces(about, 5, read=LessonSetId(UUID(int=3))))
+    assert result(about, [*facts(about), *late]).blocks == 8
+    counted = [replace(each, washed_out=False) for each in late]
+    assert result(about, [*facts(about), *counted]).blocks == 0
+
+
+def test_a_batch_that_is_washed_out_whole_drops_its_block():
+    about = replace(experiment(), washout_runs=50)
+    known = [replace(each, washed_out=each.batch == about.batches[3]) for each in facts(about)]
+    assert result(about, known).blocks == 7
+    assert washed_out(about, known) == 50
+
+
+def test_washed_out_runs_of_other_batches_are_not_counted():
+    about = experiment()
+    assert washed_out(about, list(traces(about, 5, batches=[UUID(int=7)]))) == 0
+
+
+def test_a_washout_is_kept_on_the_row_and_a_row_older_than_it_has_none():
+    about = replace(experiment(), washout_runs=5)
+    row = json.loads(json.dumps(about.to_json()))
+    assert Experiment.from_json(row) == about
+    del row["washout_runs"]
+    assert Experiment.from_json(row).washout_runs == 0

@@ -134,3 +134,8 @@ def test_after_the_planned_looks_the_first_verdict_is_told_and_nothing_is_called
     said = told(ROW | over | {"details": PLANNED | {"decided": {"verdict": "improved", "look": 4}}})
     assert said.endswith("; no_evidence (planned_looks_over); improved at look 4")
     assert told(ROW | over | {"details": PLANNED}).endswith("; no_evidence (planned_looks_over)")
+
+
+def test_runs_that_were_washed_out_are_told_and_none_are_not():
+    assert "30 runs washed out" in told(ROW | {"details": ROW["details"] | {"washed_out": 30}})
+    assert "washed" not in told(ROW | {"details": ROW["details"] | {"washed_out": 0}})

@@ -29,7 +29,10 @@ METHOD: Final = "blocks, exact sign flip, 1"
 
 @dataclass(frozen=True, slots=True)
 class Experiment:
-    """A plan and how far it is; `batches` are those that ended under it, as the dreams that took them."""
+    """A plan and how far it is; `batches` are those that ended under it, as the dreams that took them.
+
+    The first `washout_runs` of each batch are left out: the platform may carry traces over into them.
+    """
 
     kind: Kind
     seed: str
@@ -42,6 +45,7 @@ class Experiment:
     batches: tuple[UUID, ...] = ()
     ended_at: datetime | None = None
     ended_by: str | None = None
+    washout_runs: int = 0
 
     @property
     def over(self) -> bool:
@@ -82,11 +86,12 @@ class Experiment:
             "batches": [str(each) for each in self.batches],
             "ended_at": None if self.ended_at is None else self.ended_at.isoformat(),
             "ended_by": self.ended_by,
+            "washout_runs": self.washout_runs,
         }
 
     @classmethod
     def from_json(cls, row: Mapping[str, Any]) -> Experiment:
-        """Read what `to_json` wrote."""
+        """Read what `to_json` wrote; rows older than the washout have none."""
         return cls(
             row["kind"],
             row["seed"],
@@ -99,6 +104,7 @@ class Experiment:
             tuple(UUID(each) for each in row["batches"]),
             None if row["ended_at"] is None else datetime.fromisoformat(row["ended_at"]),
             row["ended_by"],
+            row.get("washout_runs", 0),
         )
 
 
@@ -109,10 +115,13 @@ def coins(kind: Kind, seed: str, blocks: int) -> tuple[int, ...]:
 
 
 def result(experiment: Experiment, facts: Iterable[RunFact]) -> Switchback:
-    """Compare the arms within blocks; one with a lost or strayed batch is dropped whole."""
+    """Compare the arms within blocks; one with a lost or strayed batch is dropped whole.
+
+    Runs that are washed out count nowhere, not even as strayed or lost.
+    """
     by_batch: defaultdict[UUID, list[RunFact]] = defaultdict(list)
     for each in facts:
-        if each.batch is not None and each.outcome != "cancelled":
+        if each.batch is not None and each.outcome != "cancelled" and not each.washed_out:
             by_batch[each.batch].append(each)
     size = SIZES[experiment.kind]
     whole = len(experiment.batches) // size
@@ -123,6 +132,11 @@ def result(experiment: Experiment, facts: Iterable[RunFact]) -> Switchback:
         if all(_kept(experiment, number, runs) for number, runs in batches):
             blocks.append(_tables(experiment, batches))
     return compare_blocks(blocks)
+
+
+def washed_out(experiment: Experiment, facts: Iterable[RunFact]) -> int:
+    """Return how many runs of the experiment's batches were washed out."""
+    return sum(each.runs for each in facts if each.washed_out and each.batch in experiment.batches)
 
 
 def _kept(experiment: Experiment, number: int, facts: Sequence[RunFact]) -> bool:

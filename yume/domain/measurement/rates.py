@@ -39,7 +39,7 @@ class RunFact:
     """Runs that nothing tells apart; `version` is what their first attempts read, "0" for none.
 
     `batch` is the dream whose batch they were in; `first_at` and `last_at` say when the first and the last of
-    them ended.
+    them ended. `washed_out` are the first runs of an experiment's batch, which its analysis leaves out.
     """
 
     version: str | None
@@ -55,6 +55,7 @@ class RunFact:
     taxonomy: str | None = None
     first_at: datetime | None = None
     last_at: datetime | None = None
+    washed_out: bool = False
 
     @property
     def stratum(self) -> str:

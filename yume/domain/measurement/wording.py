@@ -107,6 +107,8 @@ def _decided(row: Row) -> str:
 def _notes(row: Row) -> list[str]:
     details = row["details"]
     notes = [_decided(row)]
+    if details.get("washed_out"):
+        notes.append(f"{details['washed_out']} runs washed out")
     if details.get("rollback_alarm"):
         notes.append("rollback alarm" + (f", {details['rollback']}" if details.get("rollback") else ""))
     placebo = details.get("placebo")
