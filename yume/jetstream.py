@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
-from base64 import b64decode
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any, Final
+from typing import Final
 
 import nats
 import nats.errors
@@ -20,6 +18,7 @@ from nats.js import JetStreamContext
 
 from yume.errors import PermanentError, TransientError
 from yume.events import Event
+from yume.stored import Stored
 from yume.topology import Config, Consumer, Difference, Topology, differences, stream_of
 
 log = structlog.get_logger()
@@ -31,17 +30,6 @@ _NO_MESSAGE: Final = 10037
 _NO_STORE: Final = 10049
 _STORE_TRIES: Final = 20
 _STORE_WAIT_S: Final = 0.1
-
-
-@dataclass(frozen=True, slots=True)
-class Stored:
-    """A message as a stream holds it; of a header that comes twice it has the last value."""
-
-    sequence: int
-    subject: str
-    body: bytes
-    headers: Mapping[str, str]
-    stored_at: datetime
 
 
 class JetStream:
@@ -209,7 +197,7 @@ class JetStream:
             if missing.err_code == _NO_MESSAGE:
                 return None
             raise _no_stream(stream) from None
-        return _message(answer["message"])
+        return Stored.from_api(answer["message"])
 
     async def _stream(self, stream: str) -> Config:
         found = await self._told(f"STREAM.INFO.{stream}")
@@ -260,19 +248,6 @@ class _NoStoreError(PermanentError):
 
 def _no_stream(stream: str) -> PermanentError:
     return PermanentError(f"the server has no stream {stream}: `yume streams apply` creates it")
-
-
-def _message(found: Mapping[str, Any]) -> Stored:
-    """Read a message in the form in which the server's API tells it."""
-    lines = b64decode(found.get("hdrs", "")).decode("utf-8", "replace").split("\r\n")[1:]
-    headers = {name: value.strip() for name, mark, value in (line.partition(":") for line in lines) if mark}
-    return Stored(
-        sequence=int(found["seq"]),
-        subject=str(found["subject"]),
-        body=b64decode(found.get("data", "")),
-        headers=headers,
-        stored_at=datetime.fromisoformat(found["time"]),
-    )
 
 
 @asynccontextmanager

@@ -16,10 +16,11 @@ from pydantic import ValidationError
 from yume.errors import PermanentError
 from yume.events import REASON_HEADER, Data, Event
 from yume.ids import DreamId
-from yume.jetstream import JetStream, Stored
+from yume.jetstream import JetStream
 from yume.pipeline import STAGES, STREAM
 from yume.stages import s8_commands
 from yume.store import dreams
+from yume.stored import Stored
 from yume.topology import holds
 
 if TYPE_CHECKING:
