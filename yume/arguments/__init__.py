@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from yume.arguments.parts import (
     command,
@@ -13,11 +13,10 @@ from yume.arguments.parts import (
     of_series,
     positive,
     share,
+    with_boundary,
     with_json,
     with_why,
 )
-
-BOUNDARIES: Final = ["always_valid", "pocock"]
 
 
 def make_parser() -> argparse.ArgumentParser:
@@ -174,9 +173,7 @@ def _policy(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--language", choices=["en", "zh"], help="the language of the text's header")
     back = "let a version that looks worse be rolled back by itself; without, it is proposed"
     parser.add_argument("--auto-rollback", action=argparse.BooleanOptionalAction, default=None, help=back)
-    bound = "the interval of verdicts: always_valid at any number of looks (what a series starts with); "
-    bound += "pocock is narrower and ends with a version's 15th look"
-    parser.add_argument("--boundary", choices=BOUNDARIES, help=bound)
+    with_boundary(parser)
     parser.add_argument("--instructions", metavar="TEXT", help="the owner's words to whoever drafts lessons")
 
 
@@ -260,8 +257,7 @@ def _add_bench(commands: Any) -> None:
     trust.add_argument("--seed", type=int, default=1, help="the same seed gives the same figures (default 1)")
     peers = "show beside it what rules say that count failures or successes alone"
     trust.add_argument("--peers", action="store_true", help=peers)
-    bound = "the interval of verdicts, as of `yume series set --boundary` (default always_valid)"
-    trust.add_argument("--boundary", choices=BOUNDARIES, default=BOUNDARIES[0], help=bound)
+    with_boundary(trust, default="always_valid")
     guard = "let the guard against drift forbid no verdict: what it costs, and what it saves"
     trust.add_argument("--without-guard", action="store_true", help=guard)
     for each in (cases, trust):

@@ -35,6 +35,13 @@ def with_why(
     parser.add_argument("--why", type=reason, required=required, default=default, metavar="TEXT", help=help_)
 
 
+def with_boundary(parser: argparse.ArgumentParser, *, default: str | None = None) -> None:
+    """Have a command take the boundary of verdicts."""
+    help_ = "the interval of verdicts: always_valid at any number of looks (what a series starts with); "
+    help_ += "pocock is narrower and ends with a version's 15th look"
+    parser.add_argument("--boundary", choices=["always_valid", "pocock"], default=default, help=help_)
+
+
 def with_json(parser: argparse.ArgumentParser) -> None:
     """Have a command able to print JSON."""
     parser.add_argument("--json", action="store_true", help="print JSON")

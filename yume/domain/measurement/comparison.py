@@ -24,28 +24,11 @@ from yume.domain.measurement.effects import (
     shrunk,
     tables_of,
 )
-from yume.domain.measurement.sequential import half_width, log_e_above
+from yume.domain.measurement.intervals import Bounds, deciding
+from yume.domain.measurement.sequential import log_e_above
 
 Verdict = Literal["improved", "regressed", "no_evidence", "not_comparable"]
 Guard = Literal["passed", "failed", "skipped"]
-
-
-@dataclass(frozen=True, slots=True)
-class Bounds:
-    """An interval of a difference."""
-
-    low: float
-    high: float
-
-    @property
-    def below_zero(self) -> bool:
-        """Whether all of it is better."""
-        return self.high < 0
-
-    @property
-    def above_zero(self) -> bool:
-        """Whether all of it is worse."""
-        return self.low > 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,28 +158,6 @@ def _watched(
     return replace(made, effect=_effect(used, tables, tasks, parameters))
 
 
-def bounds(rd: float, variance: float, alpha: float, tau: float) -> Bounds:
-    """Return the always-valid interval of level 1 - alpha."""
-    half = half_width(variance, alpha=alpha, tau=tau)
-    return Bounds(rd - half, rd + half)
-
-
-def intervals(rd: float, variance: float, parameters: Parameters) -> tuple[Bounds, Bounds, Bounds]:
-    """Return the intervals by which is said improved, regressed, and roll back."""
-    levels = (parameters.improve, parameters.regress, parameters.rollback)
-    first, second, third = (bounds(rd, variance, alpha, parameters.tau) for alpha in levels)
-    return first, second, third
-
-
-def _deciding(rd: float, variance: float, parameters: Parameters) -> tuple[Bounds, Bounds, Bounds]:
-    """Return the intervals under the boundary; the one for the alarm may be looked at for ever under each."""
-    first, second, third = intervals(rd, variance, parameters)
-    if parameters.z is not None:
-        half = parameters.z * math.sqrt(variance)
-        first = second = Bounds(rd - half, rd + half)
-    return first, second, third
-
-
 def _counted(
     used: Sequence[Cell], tables: Mapping[str, Table], left_out: tuple[Key, ...], tasks: Iterable[TaskCell]
 ) -> Comparison:
@@ -237,7 +198,7 @@ def _effect(
     task_variance = None if by_task is None else by_task.variance
     sigma2, sum_c2 = _between_batches(used, tables, found, parameters)
     variance = max(found.sato, found.null, task_variance or 0.0) + sigma2 * sum_c2
-    cs95, cs90, cs80 = _deciding(found.rd, variance, parameters)
+    cs95, cs90, cs80 = deciding(found.rd, variance, parameters)
     return Effect(
         rd=found.rd,
         se_sato=math.sqrt(found.sato),

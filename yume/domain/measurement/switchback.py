@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from yume.domain.measurement.cells import DEFAULTS, Parameters
-from yume.domain.measurement.comparison import Bounds, Verdict, intervals
+from yume.domain.measurement.comparison import Verdict
 from yume.domain.measurement.effects import Table, between, mantel_haenszel, shrunk
+from yume.domain.measurement.intervals import Bounds, intervals
 
 Side = Literal["two", "less", "greater"]
 
