@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
+from yume.arguments.measuring import add_bench, add_experiment
 from yume.arguments.parts import (
     command,
     duration,
@@ -36,8 +37,8 @@ def make_parser() -> argparse.ArgumentParser:
     _add_files(commands)
     _add_slot(commands)
     _add_looking(commands)
-    _add_experiment(commands)
-    _add_bench(commands)
+    add_experiment(commands)
+    add_bench(commands)
     return parser
 
 
@@ -225,43 +226,6 @@ def _add_files(commands: Any) -> None:
     only = "print one object that says what was read; the records are then written with --output alone"
     import_.add_argument("--json", action="store_true", help=only)
     with_json(command(commands, "formats", "files:formats", "list the formats that can be read"))
-
-
-def _add_experiment(commands: Any) -> None:
-    experiment = commands.add_parser("experiment", help="coins that say which batch reads which lessons")
-    experiment = experiment.add_subparsers(metavar="ACTION", required=True)
-    room = "experiments:"
-    try_ = "try the version in the slot by coins that are thrown now; nothing is released meanwhile"
-    start = of_series(command(experiment, "start", f"{room}start", try_))
-    kinds = "switchback: against the version before, one of two batches; holdout: no lessons in one of four"
-    start.add_argument("--kind", choices=["switchback", "holdout"], default="switchback", help=kinds)
-    start.add_argument("--blocks", type=positive, default=10, help="6 to 100 (default 10)")
-    washout = "leave the first N runs of every batch out: the platform may carry traces over (default 0)"
-    start.add_argument("--washout-runs", type=int, default=0, metavar="N", help=washout)
-    start.add_argument("--seed", help="of the coins (default: drawn, and shown)")
-    stop = of_series(command(experiment, "stop", f"{room}stop", "end it; what stands in the slot stays"))
-    for each in (start, stop):
-        with_why(each, required=True)
-    of_series(command(experiment, "show", f"{room}show", "show the last one: its coins and batches"))
-
-
-def _add_bench(commands: Any) -> None:
-    bench = commands.add_parser("bench", help="what Yume's own code does on cases that others can check")
-    bench = bench.add_subparsers(metavar="BENCH", required=True)
-    run = "run a file of reference cases of the measurement; exit 1 if a figure differs"
-    cases = command(bench, "measurement", "measuring:bench_measurement", run)
-    cases.add_argument("cases", type=Path, metavar="CASES", help="a JSON file of cases")
-    simulate = "simulate platforms whose truth is known: how often is the measurement wrong, how soon right?"
-    trust = command(bench, "trust", "measuring:bench_trust", simulate)
-    trust.add_argument("--replicates", type=positive, default=500, help="histories a world (default 500)")
-    trust.add_argument("--seed", type=int, default=1, help="the same seed gives the same figures (default 1)")
-    peers = "show beside it what rules say that count failures or successes alone"
-    trust.add_argument("--peers", action="store_true", help=peers)
-    with_boundary(trust, default="always_valid")
-    guard = "let the guard against drift forbid no verdict: what it costs, and what it saves"
-    trust.add_argument("--without-guard", action="store_true", help=guard)
-    for each in (cases, trust):
-        with_json(each)
 
 
 def _add_slot(commands: Any) -> None:
